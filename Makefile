@@ -1,0 +1,47 @@
+# Everything a newcomer needs. `make` alone lists the targets.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-full check bench figures clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+setup: $(READY) ## create .venv and install Saibot with everything the tests need
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Saibot needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Installing Saibot and its tools into $(VENV) (a few minutes the first time) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	@touch $@
+
+demo: $(READY) ## privatise and inspect one airline's real flights
+	@$(BIN)/saibot demo
+
+test: $(READY) ## run the tests (creates .venv first if need be)
+	@$(BIN)/python -m pytest -q -n auto
+
+test-full: export SAIBOT_FULL = 1
+test-full: $(READY) ## run every test, slow ones too, statistics in their long form
+	@$(BIN)/python -m pytest -q -n auto
+
+check: $(READY) ## lint, formatting, types, and who may import whom
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+bench: $(READY) ## speed side by side with a plain GROUP BY, as ratios
+	@$(BIN)/saibot bench privatize
+
+figures: ## redraw the paper's figures (comes with the experiments)
+	@echo "The figures come with the experiments, which are not in this version yet."
+
+clean: ## remove .venv, caches and build outputs
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,85 @@
+"""Every error a user can meet, as one tree.
+
+SaibotError
+├── InvalidInput          a value that cannot be used: budget, bound, option, card, table
+│   ├── InvalidBudget
+│   ├── InvalidCard
+│   ├── InvalidDomain
+│   ├── InvalidTable
+│   └── UnsupportedPlan   a mechanism asked for something that its proof does not cover
+├── BudgetExceeded        the ledger's cap would be passed; carries asked and left
+├── SourceChanged         the ledger knows this dataset with other rows
+├── LedgerConflict        the ledger knows this dataset under other terms
+└── InvalidSketch         a sketch file that is truncated, tampered with or of another format
+
+A message says what was asked and what is allowed, the hint what to do next. Neither ever quotes a cell: what a row holds
+may not leave through an error.
+"""
+
+from __future__ import annotations
+
+
+class SaibotError(Exception):
+    """Base of all errors with a message for people; `hint` is the next step, where there is one."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message} {self.hint}"
+
+
+class InvalidInput(SaibotError):
+    """A value that cannot be used as given."""
+
+
+class InvalidBudget(InvalidInput):
+    """Epsilon or delta outside the range in which the guarantee means anything."""
+
+
+class InvalidCard(InvalidInput):
+    """The dataset card misses a fact or contradicts itself."""
+
+
+class InvalidDomain(InvalidInput):
+    """A public key domain that cannot serve as one."""
+
+
+class InvalidTable(InvalidInput):
+    """The table does not fit its card: a column is missing or has the wrong type."""
+
+
+class UnsupportedPlan(InvalidInput):
+    """A combination that the mechanism's proof does not cover."""
+
+
+class BudgetExceeded(SaibotError):
+    """The ledger refuses a release, before any noise was drawn."""
+
+    def __init__(self, *, dataset: str, asked: str, left: str, cap: str) -> None:
+        super().__init__(
+            f"Releasing {dataset!r} asks for {asked}, but {left} is left of its cap {cap}.",
+            hint=f"Lower --epsilon, or see `saibot ledger {dataset}`.",
+        )
+        self.dataset, self.asked, self.left, self.cap = dataset, asked, left, cap
+
+
+class SourceChanged(SaibotError):
+    """The rows behind a dataset name are not the ones that were released before."""
+
+    def __init__(self, dataset: str) -> None:
+        super().__init__(
+            f"The rows of {dataset!r} differ from those of its earlier releases.",
+            hint="If they are a new edition of the data, repeat with --new-version: it is charged anew.",
+        )
+        self.dataset = dataset
+
+
+class LedgerConflict(SaibotError):
+    """The ledger has this dataset under other terms than those asked for."""
+
+
+class InvalidSketch(SaibotError):
+    """Not a sketch file that can be trusted to say what its provider wrote."""

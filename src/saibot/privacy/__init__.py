@@ -1,0 +1,10 @@
+"""What a guarantee is: budgets, neighbours, sensitivities, calibration, composition, the ledger and the mechanisms' plans.
+
+Nothing here reads a row. A plan is decided, printed and charged before any data is touched.
+"""
+
+from saibot.privacy.budget import Budget
+from saibot.privacy.events import Event, GaussianEvent, PureEvent, Spent
+from saibot.privacy.neighbours import Neighbours
+
+__all__ = ["Budget", "Event", "GaussianEvent", "Neighbours", "PureEvent", "Spent"]

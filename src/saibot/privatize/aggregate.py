@@ -1,0 +1,163 @@
+"""Exact statistics of a table: integer sums of monomials per key, computed by the engine in one query.
+
+Sums of integers do not depend on the order of rows or the number of threads, so the same rows give the same bits on every
+engine. The result is as sensitive as the rows themselves and never leaves `privatize`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from functools import reduce
+from math import isfinite
+from operator import mul
+
+import ibis
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from saibot.errors import SaibotError
+from saibot.privatize.prepare import NORM_CHECK, Grid, clip_norm, component_value, on_grid, scaled_value
+from saibot.privatize.read import Source
+from saibot.privatize.schema import Column, KeyColumn, ReleaseKey
+from saibot.semiring import Basis
+from saibot.sketch.domain import normal_key
+from saibot.sketch.header import Feature
+
+
+@dataclass(frozen=True)
+class ExactStatistics:
+    """Integer sums on the grid: one array (keys + catch-all, monomials) per key level, and the whole table's."""
+
+    basis: Basis
+    grid: Grid
+    levels: tuple[np.ndarray, ...]
+    whole: np.ndarray
+    rows: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What to aggregate: columns on a grid, a key, and how many rows an individual may keep."""
+
+    source: Source
+    columns: list[Column]
+    component: Feature | None
+    key: ReleaseKey | None
+    id_column: str | None
+    rows_per_individual: int
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return (self.component.name,) if self.component else tuple(column.name for column in self.columns)
+
+
+def count_rows(rows: Rows) -> int:
+    """The number of rows that are kept; public under replace-one with one row per individual, and sensitive otherwise."""
+    counted = rows.source.fetch(kept_rows(rows).aggregate(n=ibis._.count()))
+    return int(counted.column("n")[0].as_py())
+
+
+def grid_rows(rows: Rows, grid: Grid) -> ibis.Table:
+    """The prepared table: features f0, f1, ... on the grid and key parts k0, k1, ... as they are."""
+    table = kept_rows(rows)
+    named = {}
+    if rows.component is not None:
+        named["f0"] = on_grid(component_value(table, rows.columns, rows.component), grid)
+        box = grid.one**2
+    else:
+        for number, column in enumerate(rows.columns):
+            assert column.feature is not None
+            cell = table[column.column]
+            value = scaled_value(cell, column.feature, is_text=cell.type().is_string())
+            named[f"f{number}"] = on_grid(value, grid)
+        box = grid.one**2 * len({c.column if c.facts.levels else c.name for c in rows.columns})
+    for number, part in enumerate(rows.key.parts if rows.key else ()):
+        cell = table[part.column]
+        named[f"k{number}"] = cell.date() if part.dates and cell.type().is_timestamp() else cell
+    names = [name for name in named if name.startswith("f")]
+    return clip_norm(table.select(**named), names, grid, box_norm_squared=box)
+
+
+def aggregate(rows: Rows, grid: Grid, *, order: int) -> ExactStatistics:
+    """All monomials up to `order`, per key of the domain and over the whole table."""
+    basis = Basis(rows.features, order)
+    table = grid_rows(rows, grid)
+    positions = {name: f"f{i}" for i, name in enumerate(rows.features)}
+    sums = {}
+    for number, monomial in enumerate(basis.monomials):
+        if monomial.order == 0:
+            sums["m0"] = table.count()
+        else:
+            product = reduce(mul, (table[positions[name]] for name in monomial.features))
+            sums[f"m{number}"] = product.sum().fill_null(0).cast("int64")
+    if NORM_CHECK in table.columns:
+        sums[NORM_CHECK] = table[NORM_CHECK].max().fill_null(0).cast("int64")
+    parts = [f"k{i}" for i in range(len(rows.key.parts))] if rows.key else []
+    fetched = rows.source.fetch(table.group_by(parts).aggregate(**sums) if parts else table.aggregate(**sums))
+    if NORM_CHECK in sums and fetched.num_rows and (pc.max(fetched.column(NORM_CHECK)).as_py() or 0) > grid.norm_squared:
+        raise SaibotError(
+            "internal: a row left the norm clip longer than the bound; nothing was released. Please report this."
+        )
+    cells = np.column_stack([fetched.column(f"m{i}").to_numpy() for i in range(basis.size)]).astype(np.int64)
+    levels = fold_keys(rows.key, fetched, cells) if rows.key else ()
+    whole = cells.sum(axis=0, dtype=np.int64) if len(cells) else np.zeros(basis.size, np.int64)
+    return ExactStatistics(basis, grid, levels, whole, rows=int(whole[0]))
+
+
+def fold_keys(key: ReleaseKey, fetched: pa.Table, cells: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Spread the groups that occurred over the whole public domain; keys outside it share the catch-all."""
+    index = np.zeros(len(cells), np.int64)
+    outside = np.zeros(len(cells), bool)
+    for number, part in enumerate(key.parts):
+        position = key_positions(fetched.column(f"k{number}"), part)
+        outside |= position < 0
+        index = index * len(part.domain) + np.maximum(position, 0)
+    finest = np.zeros((key.level_sizes[0], cells.shape[1]), np.int64)
+    np.add.at(finest, np.where(outside, len(finest) - 1, index), cells)
+    levels = [finest]
+    for level, size in enumerate(key.level_sizes[1:], start=1):
+        coarse = np.zeros((size, cells.shape[1]), np.int64)
+        np.add.at(coarse, key.parts[0].domain.parent_index(level), finest)
+        levels.append(coarse)
+    return tuple(levels)
+
+
+def key_positions(column: pa.ChunkedArray, part: KeyColumn) -> np.ndarray:
+    """For every cell its place in the domain, -1 outside it. Keys are brought to normal form once per distinct value."""
+    encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    places = np.array([part.domain.index.get(key_text(value), -1) for value in encoded.dictionary.to_pylist()], np.int64)
+    return places[encoded.indices.to_numpy()] if len(places) else np.zeros(0, np.int64)
+
+
+def key_text(value: object) -> str:
+    """The normal text of a key cell; an empty text, which no domain holds, for a missing one."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case datetime():
+            return value.isoformat() if value.time() != value.time().min else value.date().isoformat()
+        case date():
+            return value.isoformat()
+        case float() | Decimal():
+            return str(int(value)) if isfinite(value) and value == int(value) else str(value)
+        case _:
+            return normal_key(str(value))
+
+
+def kept_rows(rows: Rows) -> ibis.Table:
+    """At most r rows of each individual, chosen by a rule that looks at nobody else's; rows without an id are left out."""
+    table = rows.source.table
+    if rows.id_column is None:
+        return table
+    order = [table[name].cast("string") for name in dict.fromkeys(c.column for c in rows.columns)]
+    order += [table[part.column].cast("string") for part in rows.key.parts] if rows.key else []
+    number = ibis.row_number().over(ibis.window(group_by=table[rows.id_column], order_by=order))
+    numbered = table.filter(table[rows.id_column].notnull()).mutate(row_of_individual=number)
+    return numbered.filter(numbered["row_of_individual"] < rows.rows_per_individual)

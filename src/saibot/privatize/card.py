@@ -1,0 +1,192 @@
+"""The dataset card: every public fact about a table, written by its provider in one TOML file before any row is read."""
+
+from __future__ import annotations
+
+import tomllib
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+
+from saibot.errors import InvalidCard
+from saibot.privacy.budget import Budget, exact_decimal
+from saibot.privacy.neighbours import Neighbours
+from saibot.sketch.header import Label, Name, Text
+
+
+class CardPart(BaseModel):
+    """Base of the card's parts: nothing unknown passes, so that a typo is an error and not a silent default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DatasetFacts(CardPart):
+    """[dataset]: who the rows are about, and under which relation they are protected."""
+
+    name: Name
+    title: Text = ""
+    description: Text = ""
+    individual: Text = "one row"
+    neighbours: Neighbours | None = None
+    rows_per_individual: int = Field(default=1, ge=1, le=1000)
+    id: Label | None = None
+    max_rows: int | None = Field(default=None, ge=1, le=1 << 40)
+
+    @model_validator(mode="after")
+    def _individuals(self) -> Self:
+        if self.rows_per_individual > 1 and self.id is None:
+            raise ValueError("rows_per_individual > 1 needs id, the column that tells individuals apart")
+        return self
+
+
+class BoughtBounds(CardPart):
+    """bounds = { buy = "0.1" }: private quantiles, paid with this share of the budget."""
+
+    buy: str
+    quantiles: tuple[float, float] = (0.01, 0.99)
+
+    @model_validator(mode="after")
+    def _ranges(self) -> Self:
+        if not 0 < exact_decimal(self.buy, name="buy") < 1:
+            raise ValueError("buy must be a share of the budget between 0 and 1, such as '0.1'")
+        if not 0 <= self.quantiles[0] < self.quantiles[1] <= 1:
+            raise ValueError("quantiles must be two fractions, the lower first")
+        return self
+
+
+class FeatureFacts(CardPart):
+    """[features.NAME]: a numeric column with bounds, or a categorical one with levels."""
+
+    column: Label | None = None
+    bounds: tuple[FiniteFloat, FiniteFloat] | BoughtBounds | None = None
+    levels: tuple[str, ...] | None = None
+    unit: Text = ""
+    missing: FiniteFloat | None = None
+    text: Literal["refuse", "missing"] = "refuse"
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if (self.bounds is None) == (self.levels is None):
+            raise ValueError("a feature has bounds (a numeric column) or levels (a categorical one)")
+        if isinstance(self.bounds, tuple) and not self.bounds[0] < self.bounds[1]:
+            raise ValueError("bounds are upside down: the lower one comes first")
+        if self.levels is not None:
+            if not self.levels or len(set(self.levels)) != len(self.levels) or len(self.levels) > 1000:
+                raise ValueError("levels must be a list of 1 to 1000 different values")
+            if any(not level or set(level) & set("*:=") for level in self.levels):
+                raise ValueError("a level may not be empty nor contain '*', ':' or '='")
+            if self.missing is not None:
+                raise ValueError("missing goes with bounds; a missing category is no level at all")
+        return self
+
+
+class DomainFacts(CardPart):
+    """domain = {...}: where the public list of keys comes from."""
+
+    file: str | None = None
+    values: tuple[str | int, ...] | None = None
+    dates: tuple[date, date] | None = None
+    range: tuple[int, int] | None = None
+    id: Label | None = None
+    version: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        given = [name for name in ("file", "values", "dates", "range") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError("a domain is given by exactly one of file, values, dates or range")
+        if (self.file is not None or self.values is not None) and self.id is None:
+            raise ValueError("a domain from a file or a list needs an id, such as 'nyc-dbn'")
+        return self
+
+
+class KeyFacts(CardPart):
+    """[keys.NAME]: a column with its domain, or the combination of other keys."""
+
+    column: Label | None = None
+    domain: DomainFacts | None = None
+    levels: tuple[Label, ...] = ()
+    parts: tuple[Label, ...] | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if (self.domain is None) == (self.parts is None):
+            raise ValueError("a key has a domain (one column) or parts (names of other keys)")
+        if self.parts is not None and (len(self.parts) < 2 or self.levels or self.column):
+            raise ValueError("a composite key names at least two other keys, and has neither column nor levels")
+        return self
+
+
+class BudgetFacts(CardPart):
+    """[budget]: the cap on everything ever released about this dataset."""
+
+    cap: dict[Literal["epsilon", "delta"], str]
+
+    @property
+    def limit(self) -> Budget:
+        return Budget(self.cap["epsilon"], self.cap.get("delta", "0"))
+
+
+class ComponentFacts(CardPart):
+    """[component]: replace several numeric features by their principal component, its direction bought from the budget."""
+
+    name: Label = "component"
+    of: tuple[Label, ...] = Field(min_length=2)
+    buy: str = "0.2"
+    spread: float = Field(default=1.5, gt=0, le=10)  # clip at this many (private) standard deviations
+
+    @model_validator(mode="after")
+    def _share(self) -> Self:
+        if not Decimal(0) < exact_decimal(self.buy, name="buy") < 1:
+            raise ValueError("buy must be a share of the budget between 0 and 1, such as '0.2'")
+        return self
+
+
+class Card(CardPart):
+    """A whole card. `Card.read(path)` or `Card.parse({...})`."""
+
+    dataset: DatasetFacts
+    budget: BudgetFacts | None = None
+    features: Annotated[dict[Label, FeatureFacts], Field(min_length=1)]
+    keys: dict[Label, KeyFacts] = Field(default_factory=dict)
+    component: ComponentFacts | None = None
+    folder: Path = Field(default=Path("."), exclude=True)  # relative domain files are found from here
+
+    @model_validator(mode="after")
+    def _names(self) -> Self:
+        for name in (*self.features, *self.keys):
+            if set(name) & set("*:="):
+                raise ValueError(f"the name {name!r} may not contain '*', ':' or '='")
+        for key, facts in self.keys.items():
+            for part in facts.parts or ():
+                if part not in self.keys or self.keys[part].parts is not None:
+                    raise ValueError(f"key {key!r} names the part {part!r}, which is no simple key of this card")
+        return self
+
+    @classmethod
+    def read(cls, path: Path) -> Card:
+        try:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise InvalidCard(f"there is no card {path}.", hint="`saibot init TABLE` writes a template.") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
+            raise InvalidCard(f"the card {path} is not readable TOML: {problem}.") from None
+        return cls.parse(document, folder=path.parent)
+
+    @classmethod
+    def parse(cls, document: dict[str, Any], *, folder: Path = Path(".")) -> Card:
+        try:
+            return cls.model_validate({**document, "folder": folder})
+        except ValidationError as problem:
+            raise InvalidCard(card_message(problem)) from None
+
+
+def card_message(problem: ValidationError) -> str:
+    """One line for the first thing wrong with a card. A card is public, so what it says may be quoted."""
+    first = problem.errors(include_url=False)[0]
+    steps = [str(step) for step in first["loc"] if step not in ("BoughtBounds", "tuple[FiniteFloat,FiniteFloat]")]
+    reason = first["msg"].removeprefix("Value error, ")
+    place = ".".join(step for step in steps if not step.startswith("tuple["))
+    return f"the card is not valid at [{place}]: {reason}." if place else f"the card is not valid: {reason}."

@@ -1,0 +1,74 @@
+"""A principal component whose direction is bought from the budget.
+
+The second moments of the features are released once with the `joint` mechanism (layout `union`), at a share of the budget;
+direction, centre and spread of the component are post-processing of them. Shares are of mu^2, which adds up under
+composition, or of epsilon for Laplace noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from saibot.privacy.budget import exact_decimal
+from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
+from saibot.privatize.aggregate import Rows, aggregate
+from saibot.privatize.card import ComponentFacts
+from saibot.privatize.noise import NoiseSource
+from saibot.privatize.release import NoisyStatistics, choose_grid, release
+from saibot.privatize.schema import default_bound_squared
+from saibot.sketch.header import Feature
+
+
+def moments_plan(request: PlanRequest, rows: Rows, facts: ComponentFacts, *, extra_touched: int) -> Plan:
+    """The plan of the purchase: orders 1 and 2 of all the component's features, whole table."""
+    return make_plan(
+        replace(
+            request,
+            mechanism="joint",
+            layout="union",
+            features=len(rows.columns),
+            bound_squared=default_bound_squared(rows.columns),
+            order=2,
+            calibration=None,
+            allocation="auto",
+            levels=1,
+            keys=(),
+            share=exact_decimal(facts.buy, name="buy"),
+            extra_touched=extra_touched,
+        )
+    )
+
+
+def buy_component(
+    rows: Rows, plan: Plan, facts: ComponentFacts, noise: NoiseSource, *, most_rows: int, done: Callable[[int], None]
+) -> Feature:
+    """Draw the moments and turn them into a feature: weights on the scaled columns, centre and spread as bounds."""
+    keyless = replace(rows, key=None)
+    grid = choose_grid(plan, most_rows=most_rows)
+    exact = aggregate(keyless, grid, order=2)
+    count = float(exact.rows) if plan.request.row_count_public else None
+    return component_of(release(exact, plan, noise, most_rows=most_rows, done=done), rows, facts, count)
+
+
+def component_of(moments: NoisyStatistics, rows: Rows, facts: ComponentFacts, count: float | None) -> Feature:
+    """The leading direction of (noisy) moments. Never fails: without a spread above noise, the whole box is the range."""
+    m = len(rows.columns)
+    n = count if count is not None else max(float(moments.whole[0][0]), 1.0)
+    mean = moments.whole[1] / n
+    second = np.zeros((m, m))
+    second[np.triu_indices(m)] = moments.whole[2] / n
+    second = np.triu(second) + np.triu(second, 1).T
+    values, vectors = np.linalg.eigh(second - np.outer(mean, mean))
+    direction = vectors[:, -1] * (1 if vectors[np.abs(vectors[:, -1]).argmax(), -1] > 0 else -1)
+    reach = float(np.abs(direction).sum())
+    centre = float(np.clip(mean @ direction, -reach, reach))
+    spread = facts.spread * math.sqrt(values[-1]) if values[-1] > 0 else reach
+    lower, upper = max(centre - spread, -reach), min(centre + spread, reach)
+    if not upper - lower > 1e-6 * reach:
+        lower, upper = -reach, reach
+    weights = {column.name: float(weight) for column, weight in zip(rows.columns, direction, strict=True)}
+    return Feature(name=facts.name, kind="component", lower=lower, upper=upper, weights=weights)

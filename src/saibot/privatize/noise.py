@@ -1,0 +1,89 @@
+"""Where noise comes from. Releases take a `NoiseSource`; the only one that a platform accepts is this module's.
+
+OpenDP draws exact discrete Gaussian and discrete Laplace noise on integers from the operating system's entropy: no floating
+point number and no seed is involved, so low-order bits tell nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numpy as np
+
+from saibot.errors import SaibotError
+
+CHUNK = 20_000
+
+
+class NoiseSource(Protocol):
+    """Adds independent integer noise of one scale to every entry of an integer vector."""
+
+    @property
+    def simulated(self) -> bool:
+        """True for anything but cryptographic noise; such a sketch says so and platforms refuse it."""
+        ...
+
+    def gaussian(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray: ...
+
+    def laplace(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray: ...
+
+    def choose(self, scores: np.ndarray, sensitivity: int, epsilon: float) -> int:
+        """The index of a small score, epsilon-DP, where each score moves by at most `sensitivity` in either direction."""
+        ...
+
+
+class OpenDPNoise:
+    """Exact integer noise from OpenDP. `done` hears how many entries are finished."""
+
+    simulated = False
+
+    def gaussian(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray:
+        return _run(gaussian_measurement(scale), values, done)
+
+    def laplace(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray:
+        return _run(laplace_measurement(scale), values, done)
+
+    def choose(self, scores: np.ndarray, sensitivity: int, epsilon: float) -> int:
+        import opendp.prelude as dp
+
+        dp.enable_features("contrib")
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
+        picker: Any = dp.m.make_noisy_max(*space, dp.max_divergence(), scale=2 * sensitivity / epsilon, negate=True)
+        if picker.map(sensitivity) > epsilon * (1 + 1e-9):
+            raise SaibotError(
+                "internal: OpenDP's map does not confirm a private choice; nothing was released. Please report this."
+            )
+        return int(picker(scores.tolist()))
+
+
+def gaussian_measurement(scale: float) -> Any:
+    """OpenDP's discrete Gaussian on vectors of 64-bit integers. (T=int would mean 32 bits, which saturate silently.)"""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    return dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=scale)
+
+
+def laplace_measurement(scale: float) -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    return dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale=scale)
+
+
+def _run(measurement: Any, values: np.ndarray, done: Callable[[int], None]) -> np.ndarray:
+    """In chunks on several threads (OpenDP releases the interpreter lock); entries are independent, so order is free."""
+    flat = np.ascontiguousarray(values, dtype=np.int64).ravel()
+    chunks = [flat[start : start + CHUNK] for start in range(0, len(flat), CHUNK)]
+
+    def noisy(chunk: np.ndarray) -> np.ndarray:
+        answer = np.array(measurement(chunk.tolist()), dtype=np.int64)
+        done(len(chunk))
+        return answer
+
+    with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as pool:
+        parts = list(pool.map(noisy, chunks))
+    return np.concatenate(parts).reshape(values.shape) if parts else flat.reshape(values.shape)

@@ -1,0 +1,104 @@
+"""Open a table, whatever it is: a file, a data frame, an Arrow table or any ibis table. No row is looked at here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import ibis
+import pyarrow as pa
+
+from saibot.errors import InvalidTable
+
+BackendName = Literal["duckdb", "polars"]
+TableLike = Any  # path, pandas or polars frame, Arrow table, ibis table: told apart in `open_table`
+
+CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+PARQUET_ENDINGS = (".parquet", ".pq")
+ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
+
+
+@dataclass(frozen=True)
+class Source:
+    """An opened table and the engine that will aggregate it."""
+
+    table: ibis.Table
+    engine: Any  # ibis backend
+    path: Path | None
+
+    def fetch(self, expression: ibis.Table) -> pa.Table:
+        """Run an expression. Engine errors quote cells, so they are replaced by one that does not."""
+        with _no_cells_in_errors():
+            return self.engine.to_pyarrow(expression)
+
+    def content(self) -> Iterator[bytes]:
+        """The bytes that identify the rows: the file as it is, or the rows in their order."""
+        if self.path is not None:
+            with self.path.open("rb") as file:
+                while chunk := file.read(1 << 22):
+                    yield chunk
+            return
+        with _no_cells_in_errors():
+            for batch in self.engine.to_pyarrow_batches(self.table):
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, batch.schema) as writer:
+                    writer.write_batch(batch)
+                yield bytes(sink.getvalue())
+
+
+def open_table(source: TableLike, *, text_columns: tuple[str, ...] = (), backend: BackendName = "duckdb") -> Source:
+    """`text_columns` are read as text from CSV: a key `01` is not the number 1."""
+    if isinstance(source, ibis.Table):
+        own = source._find_backend(use_default=True)
+        return Source(source, own, None)
+    engine = ibis.duckdb.connect() if backend == "duckdb" else ibis.polars.connect()
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if not path.is_file():
+            raise InvalidTable(f"there is no table {path}.")
+        with _no_cells_in_errors():
+            return Source(_read_file(engine, path, text_columns, backend), engine, path)
+    try:
+        table = ibis.memtable(source)
+    except Exception:
+        raise InvalidTable(
+            f"a {type(source).__name__} is no table.", hint="Give a path, a pandas, polars or Arrow table, or an ibis table."
+        ) from None
+    return Source(table, engine, None)
+
+
+def _read_file(engine: Any, path: Path, text_columns: tuple[str, ...], backend: BackendName) -> ibis.Table:
+    name = path.name.lower()
+    if name.endswith(PARQUET_ENDINGS):
+        return engine.read_parquet(path)
+    if name.endswith(ARROW_ENDINGS):
+        with pa.memory_map(str(path)) as file:
+            return ibis.memtable(pa.ipc.open_file(file).read_all())
+    if not name.endswith(CSV_ENDINGS):
+        raise InvalidTable(f"the ending of {path.name} is not known.", hint="CSV, TSV, Parquet and Arrow files are read.")
+    separator = "\t" if ".tsv" in name else ","
+    if backend == "polars":
+        import polars as pl
+
+        overrides = {column: pl.String for column in text_columns}
+        return engine.read_csv(path, infer_schema_length=None, schema_overrides=overrides, separator=separator)
+    # All rows are sniffed: a column is numeric because all of it is, not because its first rows happen to be.
+    header = engine.read_csv(path, sample_size=1000, delim=separator, all_varchar=True).columns
+    types = {column: "VARCHAR" for column in text_columns if column in header}
+    options: dict[str, Any] = {"types": types} if types else {}
+    return engine.read_csv(path, sample_size=-1, delim=separator, **options)
+
+
+class _no_cells_in_errors:
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, InvalidTable) or not isinstance(error, Exception):
+            return
+        raise InvalidTable(
+            f"the table cannot be read ({type(error).__name__}).",
+            hint="Check that the file is complete and that its columns have one type each.",
+        ) from None

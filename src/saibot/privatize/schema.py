@@ -1,0 +1,142 @@
+"""From a card to the columns of a release: which features, which key, which norm bound. Reads names and types, no rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+import ibis.expr.datatypes as dt
+
+from saibot.errors import InvalidCard, InvalidTable
+from saibot.privatize.card import BoughtBounds, Card, DomainFacts, FeatureFacts
+from saibot.privatize.domain_file import read_domain
+from saibot.sketch.domain import KeyDomain
+from saibot.sketch.header import Feature
+
+
+@dataclass(frozen=True)
+class Column:
+    """A released feature and the table column it is computed from. Bounds may still have to be bought."""
+
+    feature: Feature | None
+    name: str
+    column: str
+    facts: FeatureFacts
+
+    @property
+    def to_buy(self) -> BoughtBounds | None:
+        return self.facts.bounds if isinstance(self.facts.bounds, BoughtBounds) else None
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """One part of the key: its column and its public domain."""
+
+    name: str
+    column: str
+    domain: KeyDomain
+    dates: bool
+
+
+@dataclass(frozen=True)
+class ReleaseKey:
+    name: str
+    parts: tuple[KeyColumn, ...]
+
+    @property
+    def level_sizes(self) -> tuple[int, ...]:
+        """Keys of every level, catch-all included, finest first."""
+        if len(self.parts) > 1:
+            size = 1
+            for part in self.parts:
+                size *= len(part.domain)
+            return (size + 1,)
+        domain = self.parts[0].domain
+        return tuple(len(domain.level_values(level)) + 1 for level in range(1 + len(domain.parents)))
+
+
+def resolve_features(card: Card, chosen: tuple[str, ...]) -> list[Column]:
+    """The chosen features (all when none are named) as columns; a categorical one becomes one indicator per level."""
+    unknown = [name for name in chosen if name not in card.features]
+    if unknown:
+        raise InvalidCard(f"the card has no feature {unknown[0]!r}.", hint=f"It has {', '.join(card.features)}.")
+    columns = []
+    for name in chosen or tuple(card.features):
+        facts = card.features[name]
+        source = facts.column or name
+        if facts.levels is not None:
+            for level in facts.levels:
+                feature = Feature(
+                    name=f"{name}={level}", kind="indicator", lower=0.0, upper=1.0, unit=facts.unit, column=name, level=level
+                )
+                columns.append(Column(feature, feature.name, source, facts))
+        elif isinstance(facts.bounds, BoughtBounds):
+            columns.append(Column(None, name, source, facts))
+        else:
+            assert facts.bounds is not None
+            columns.append(Column(numeric_feature(name, facts, *facts.bounds), name, source, facts))
+    return columns
+
+
+def numeric_feature(name: str, facts: FeatureFacts, lower: float, upper: float) -> Feature:
+    """A numeric feature; missing cells take the midpoint of its bounds unless the card says otherwise."""
+    missing = facts.missing if facts.missing is not None else (lower + upper) / 2
+    if not lower <= missing <= upper:
+        raise InvalidCard(f"the missing value of feature {name!r} lies outside its bounds.")
+    return Feature(name=name, kind="numeric", lower=lower, upper=upper, unit=facts.unit, missing=missing)
+
+
+def default_bound_squared(columns: list[Column]) -> Decimal:
+    """Number of numeric plus number of categorical features: the box of all rows lies inside this ball."""
+    return Decimal(len({column.column if column.facts.levels else column.name for column in columns}))
+
+
+def check_types(
+    columns: list[Column], key: ReleaseKey | None, id_column: str | None, schema: dict[str, dt.DataType]
+) -> None:
+    """Every column is there and numeric features are numbers. Says names and types, never a value."""
+    wanted = [column.column for column in columns]
+    wanted += [part.column for part in key.parts] if key else []
+    wanted += [id_column] if id_column else []
+    for name in wanted:
+        if name not in schema:
+            raise InvalidTable(f"the table has no column {name!r}.", hint=f"It has {', '.join(map(repr, schema))}.")
+    for column in columns:
+        kind = schema[column.column]
+        numeric = kind.is_numeric() or kind.is_boolean()
+        if column.facts.levels is None and not numeric and not (kind.is_string() and column.facts.text == "missing"):
+            raise InvalidTable(
+                f"feature {column.name!r} needs numbers, but column {column.column!r} holds {kind}.",
+                hint='If the other cells are missing values, write text = "missing" into its card entry.',
+            )
+
+
+def resolve_key(card: Card, name: str | None) -> ReleaseKey | None:
+    if name is None:
+        return None
+    if name not in card.keys:
+        have = ", ".join(card.keys) or "none"
+        raise InvalidCard(f"the card has no key {name!r}.", hint=f"It has {have}; a key needs a public domain.")
+    facts = card.keys[name]
+    parts = tuple(_key_column(card, part) for part in facts.parts or (name,))
+    return ReleaseKey(name, parts)
+
+
+def _key_column(card: Card, name: str) -> KeyColumn:
+    facts = card.keys[name]
+    assert facts.domain is not None
+    domain = resolve_domain(facts.domain, card.folder).with_levels(facts.levels)
+    return KeyColumn(name, facts.column or name, domain, dates=facts.domain.dates is not None)
+
+
+def resolve_domain(facts: DomainFacts, folder: Path) -> KeyDomain:
+    if facts.dates is not None:
+        return KeyDomain.of_dates(*facts.dates)
+    if facts.range is not None:
+        return KeyDomain.of_range(*facts.range)
+    assert facts.id is not None
+    if facts.values is not None:
+        return KeyDomain.of(facts.id, [str(value) for value in facts.values], version=facts.version)
+    assert facts.file is not None
+    return read_domain(folder / facts.file, id=facts.id, version=facts.version)

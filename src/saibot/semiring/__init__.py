@@ -1,0 +1,50 @@
+"""The algebra that sketches live in: monomials, elements, keyed relations.
+
+An `Element` holds the sums of all monomials up to order k over some rows. Adding two elements is the union of
+the rows, multiplying them all pairs; a `KeyedRelation` does both for every join key at once. Statistics of a
+join or a union are therefore computed from those of its parts, and the join itself never is:
+
+>>> left = KeyedRelation.of_rows(["hours"], 2, {"day": [1, 1, 2]}, [[2], [3], [5]])
+>>> right = KeyedRelation.of_rows(["rain"], 2, {"day": [1, 1, 2]}, [[3], [4], [0]])
+>>> joined = (left * right).gamma()         # day 1 has 2 x 2 pairs of rows, day 2 has one
+>>> joined.count, joined["hours*rain"]      # 2*3 + 2*4 + 3*3 + 3*4 + 5*0
+(5, 35)
+>>> joined.expectation("hours*rain")
+7.0
+>>> (left + left) * right == left * right + left * right
+True
+
+Everything is numpy: float64, or exact integers (int64, or object for integers of any size) that stay exact.
+Nothing here reads a file or draws noise.
+"""
+
+from saibot.semiring.element import Element
+from saibot.semiring.errors import (
+    BasisMismatch,
+    FeatureNameError,
+    IntegerOverflow,
+    KeyPartError,
+    SemiringError,
+    UnknownMonomial,
+)
+from saibot.semiring.monomial import ONE, Basis, Monomial, lift
+from saibot.semiring.product import distinct, multiply, product_basis
+from saibot.semiring.relation import KeyedRelation
+
+__all__ = [
+    "ONE",
+    "Basis",
+    "BasisMismatch",
+    "Element",
+    "FeatureNameError",
+    "IntegerOverflow",
+    "KeyPartError",
+    "KeyedRelation",
+    "Monomial",
+    "SemiringError",
+    "UnknownMonomial",
+    "distinct",
+    "lift",
+    "multiply",
+    "product_basis",
+]

@@ -1,0 +1,127 @@
+"""The sketch file: Arrow IPC, readable by any Arrow tool, strict when we read it.
+
+Columns `level` (int8), one text column per key part, then one float64 column per statistic; one record batch per key level;
+the header as canonical JSON in the schema metadata under `saibot`. Uncompressed and without dictionaries, so that a reader
+can map it into memory and a hostile file cannot unfold.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import ValidationError
+
+from saibot.errors import InvalidSketch, SaibotError
+from saibot.sketch.header import FORMAT, VERSION, Header
+from saibot.sketch.sketch import LevelTable, Sketch, column_name
+
+SUFFIX = ".saibot"
+MAX_FILE_BYTES = 1 << 31
+MAX_HEADER_BYTES = 1 << 24
+MAX_COLUMNS = 10_000
+
+
+def write_sketch(sketch: Sketch) -> bytes:
+    """The file of a sealed sketch. The same sketch gives the same bytes."""
+    header = sketch.header
+    parts = [part.name for part in header.key.parts] if header.key else []
+    columns = [column_name(monomial) for monomial in sketch.key_basis.monomials] if sketch.levels else []
+    fields = [pa.field("level", pa.int8())]
+    fields += [pa.field(f"key:{name}", pa.string()) for name in parts]
+    fields += [pa.field(name, pa.float64()) for name in columns]
+    document = json.loads(header.canonical()) | {"digest": sketch.digest}
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    schema = pa.schema(fields, metadata={"saibot": text})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        for number, table in enumerate(sketch.levels):
+            arrays: list[Any] = [pa.array(np.full(len(table), number, np.int8))]
+            arrays += [pa.array(part.tolist(), pa.string()) for part in table.keys]
+            # A coarser level has one key; the remaining part columns do not exist for it (composite keys have no levels).
+            arrays += [pa.array(np.ascontiguousarray(table.values[:, i])) for i in range(table.values.shape[1])]
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+    return bytes(sink.getvalue())
+
+
+def read_sketch(source: bytes | Path) -> Sketch:
+    """Read and check a sketch; anything but a sound file of a known version raises InvalidSketch."""
+    try:
+        sketch = _read(_load(source))
+        sketch.check()
+        return sketch
+    except InvalidSketch:
+        raise
+    except SaibotError as problem:
+        raise InvalidSketch(f"the sketch cannot be read: {problem.message}") from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        raise InvalidSketch("this is not a sketch file, or it is cut off or damaged.") from None
+
+
+def _load(source: bytes | Path) -> pa.Buffer:
+    if isinstance(source, Path):
+        if source.stat().st_size > MAX_FILE_BYTES:
+            raise InvalidSketch(f"the sketch is larger than {MAX_FILE_BYTES >> 20} MiB.")
+        return pa.py_buffer(source.read_bytes())
+    if len(source) > MAX_FILE_BYTES:
+        raise InvalidSketch(f"the sketch is larger than {MAX_FILE_BYTES >> 20} MiB.")
+    return pa.py_buffer(source)
+
+
+def _read(buffer: pa.Buffer) -> Sketch:
+    with pa.ipc.open_file(pa.BufferReader(buffer)) as reader:
+        schema = reader.schema
+        if len(schema) > MAX_COLUMNS:
+            raise InvalidSketch("the sketch has too many columns.")
+        header = _read_header(schema)
+        allowed = (pa.int8(), pa.string(), pa.float64())
+        if any(field.type not in allowed for field in schema):
+            raise InvalidSketch("the sketch holds a column of a type that sketches do not have.")
+        batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+    for batch in batches:
+        batch.validate(full=True)
+        if any(column.null_count for column in batch.columns):
+            raise InvalidSketch("the sketch holds an empty cell.")
+    sketch = Sketch(header, ())
+    parts = [f"key:{part.name}" for part in header.key.parts] if header.key else []
+    columns = [column_name(monomial) for monomial in sketch.key_basis.monomials] if header.key else []
+    if schema.names != ["level", *parts, *columns]:
+        raise InvalidSketch("the sketch's columns do not fit its header.")
+    levels = []
+    for number, batch in enumerate(batches):
+        if (batch.column("level").to_numpy() != number).any():
+            raise InvalidSketch("the sketch's key levels are out of order.")
+        keys = tuple(np.array(batch.column(name).to_pylist(), dtype=object) for name in parts)
+        values = np.column_stack([batch.column(name).to_numpy() for name in columns])
+        levels.append(LevelTable(keys, values))
+    return Sketch(header, tuple(levels))
+
+
+def _read_header(schema: pa.Schema) -> Header:
+    text = (schema.metadata or {}).get(b"saibot")
+    if text is None or set(schema.metadata) != {b"saibot"}:
+        raise InvalidSketch("this is an Arrow file, but not a sketch.")
+    if len(text) > MAX_HEADER_BYTES:
+        raise InvalidSketch("the sketch's header is too large.")
+    document = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise InvalidSketch("this is an Arrow file, but not a sketch.")
+    if document.get("version") != VERSION:
+        raise InvalidSketch(
+            f"the sketch has format version {document.get('version')!r}; this saibot reads version {VERSION}.",
+            hint="Upgrade saibot, or ask the provider for an older format.",
+        )
+    try:
+        # JSON has no tuples: strict validation in its JSON mode accepts lists for them and nothing else loosely.
+        return Header.model_validate_json(text)
+    except ValidationError as problem:
+        first = problem.errors(include_input=False, include_url=False)[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise InvalidSketch(f"the sketch's header is not valid at {place!r}: {first['msg']}.") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise InvalidSketch("the sketch's header holds a number that is not finite.")

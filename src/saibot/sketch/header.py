@@ -1,0 +1,172 @@
+"""What a sketch says about itself. Every field is public or was paid for; unknown fields are refused."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints, model_validator
+
+from saibot.errors import InvalidSketch, SaibotError
+from saibot.privacy.budget import Budget
+from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan, same_plan
+from saibot.privacy.mechanisms.plan import Block
+from saibot.privacy.neighbours import Neighbours
+
+FORMAT: Final = "saibot-sketch"
+VERSION: Final = 1
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+Text = Annotated[str, StringConstraints(max_length=2000)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Hex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Part(BaseModel):
+    """Base of all header parts: frozen, strict, nothing unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Dataset(Part):
+    """What the provider wants people to know about the table."""
+
+    name: Name
+    title: Text = ""
+    description: Text = ""
+    individual: Text = "one row"
+
+
+class Feature(Part):
+    """One column of statistics. Sketches hold scaled units: `scaled = (original - offset) / scale`."""
+
+    name: Label
+    kind: Literal["numeric", "indicator", "component"]
+    lower: FiniteFloat  # public bounds in original units; values beyond were clipped
+    upper: FiniteFloat
+    unit: Text = ""
+    missing: FiniteFloat | None = None  # the fixed value that missing cells took, original units
+    column: Label | None = None  # for an indicator: the categorical column it belongs to
+    level: str | None = None  # for an indicator: its value
+    weights: dict[str, FiniteFloat] | None = None  # for a component: weights on the scaled features it was made of
+
+    @model_validator(mode="after")
+    def _bounds(self) -> Self:
+        if not self.lower < self.upper:
+            raise ValueError(f"feature {self.name!r} has bounds upside down")
+        return self
+
+    @property
+    def offset(self) -> float:
+        return 0.0 if self.kind == "indicator" else (self.lower + self.upper) / 2
+
+    @property
+    def scale(self) -> float:
+        return 1.0 if self.kind == "indicator" else (self.upper - self.lower) / 2
+
+
+class KeyPart(Part):
+    """One part of the key and the public domain its values come from."""
+
+    name: Label
+    domain: Label
+    version: int = Field(ge=1)
+    size: int = Field(ge=1)
+    digest: Hex
+
+
+class Key(Part):
+    """The join key: one part, or several for a composite key; nested coarser levels for a single one."""
+
+    name: Label
+    parts: tuple[KeyPart, ...] = Field(min_length=1)
+    levels: tuple[Label, ...] = ()
+
+    @model_validator(mode="after")
+    def _levels(self) -> Self:
+        if self.levels and len(self.parts) > 1:
+            raise ValueError("a composite key has no coarser levels")
+        return self
+
+
+class Preparation(Part):
+    """How rows were made ready. `bought` steps were paid from the budget; `nonprivate` ones were not paid at all."""
+
+    kind: Literal["public", "bought", "nonprivate"]
+    steps: tuple[Text, ...] = ()
+
+
+class Assumptions(Part):
+    """What the guarantee rests on beyond the code. Shown to people."""
+
+    rows_per_individual: int = Field(ge=1)
+    row_count_public: bool
+    key_domain_public: bool
+    bounds_public: bool
+    noise: Literal["exact-integer", "simulated"]
+
+
+class GlobalBlock(Part):
+    """Statistics of the whole table of one order, packed as in the basis."""
+
+    order: int = Field(ge=0)
+    values: tuple[FiniteFloat, ...]
+
+
+class Header(Part):
+    """Everything in a sketch file but the per-key columns."""
+
+    format: Literal["saibot-sketch"] = FORMAT
+    version: Literal[1] = VERSION
+    dataset: Dataset
+    edition: int = Field(default=1, ge=1)
+    features: tuple[Feature, ...] = Field(min_length=1)
+    key: Key | None
+    budget: dict[Literal["epsilon", "delta"], str]  # of the whole release, bought preparation included
+    neighbours: Neighbours = Field(strict=False)
+    invariants: dict[Literal["rows"], int]  # public under the neighbouring relation: n, or nothing
+    bound_squared: str
+    plan: dict[str, Any]
+    grid_bits: int = Field(ge=1, le=15)
+    model: Literal["central", "local"] = "central"
+    preparation: Preparation
+    assumptions: Assumptions
+    simulation: bool
+    global_blocks: tuple[GlobalBlock, ...] = ()
+    created: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+    digest: Hex | None = None
+
+    @property
+    def rows(self) -> int | None:
+        return self.invariants.get("rows")
+
+    def canonical(self) -> bytes:
+        """The bytes that the digest covers: JSON with sorted keys, no spaces, no digest."""
+        document = self.model_dump(mode="json", exclude={"digest"})
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+    def read_plan(self) -> Plan:
+        """The plan, recomputed from its request: a header that claims less noise than its budget asks for is refused."""
+        try:
+            request = PlanRequest.from_json(self.plan["request"])
+            claimed = _claimed_plan(self.plan, request)
+            budget = Budget(self.budget["epsilon"], self.budget["delta"])
+        except (KeyError, TypeError, ValueError, ArithmeticError, SaibotError):
+            raise InvalidSketch("the sketch's plan cannot be read.") from None
+        honest = make_plan(request)
+        if not same_plan(claimed, honest):
+            raise InvalidSketch("the sketch's noise is not what its mechanism gives at its budget.")
+        if request.budget.epsilon > budget.epsilon or request.budget.delta > budget.delta:
+            raise InvalidSketch("the sketch's plan spends more than its budget.")
+        if Decimal(self.bound_squared) != request.bound_squared or request.features != len(self.features):
+            raise InvalidSketch("the sketch's plan does not fit its features.")
+        return claimed
+
+
+def _claimed_plan(document: dict[str, Any], request: PlanRequest) -> Plan:
+    blocks = []
+    for entry in document["blocks"]:
+        fields = {name: value for name, value in entry.items() if name != "sigma_offdiagonal"}
+        blocks.append(Block(**fields))
+    return Plan(request, document["noise"], document["calibration"], tuple(blocks), document["mu"], document["touched"])

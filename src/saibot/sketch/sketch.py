@@ -1,0 +1,137 @@
+"""The sketch: the only thing that crosses the trust boundary. Frozen, and already private."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from saibot.errors import InvalidSketch
+from saibot.privacy.mechanisms import Plan
+from saibot.privacy.mechanisms.plan import Scope
+from saibot.semiring import Basis, Monomial
+from saibot.sketch.header import Header
+
+
+@dataclass(frozen=True, eq=False)
+class LevelTable:
+    """Noisy statistics of one key level: row i belongs to key i; the last row is the catch-all."""
+
+    keys: tuple[np.ndarray, ...]  # one array of text per key part (coarser levels: one array)
+    values: np.ndarray  # (keys, entries), the columns of `Sketch.key_basis`
+
+    def __post_init__(self) -> None:
+        self.values.setflags(write=False)
+        for part in self.keys:
+            part.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """A header, the global blocks in it, and one table per key level (none for a union-only sketch)."""
+
+    header: Header
+    levels: tuple[LevelTable, ...]
+
+    @property
+    def digest(self) -> str:
+        assert self.header.digest is not None
+        return self.header.digest
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return tuple(feature.name for feature in self.header.features)
+
+    @cached_property
+    def plan(self) -> Plan:
+        return self.header.read_plan()
+
+    @cached_property
+    def key_basis(self) -> Basis:
+        """The monomials of the per-key columns: orders 0..1 for layout lookup, 0..k otherwise."""
+        return per_key_basis(self.features, self.plan)
+
+    def whole(self, order: int) -> np.ndarray | None:
+        """The global block of an order, packed, scaled units."""
+        for block in self.header.global_blocks:
+            if block.order == order:
+                return np.array(block.values)
+        return None
+
+    def sigma(self, scope: Scope, order: int, *, level: int = 0, multiplicity: int = 1) -> float | None:
+        """Standard deviation of the noise of one released number, or None where the block was not released.
+
+        In the local model every row carried its own noise, and the sketch is the sum of all of them.
+        """
+        block = self.plan.block(scope, order, level)
+        if block is None:
+            return None
+        reports = self.header.rows if self.header.model == "local" else 1
+        assert reports is not None
+        return block.noise_of(multiplicity) * math.sqrt(reports)
+
+    def sealed(self) -> Self:
+        """The same sketch with its digest filled in."""
+        return replace(self, header=self.header.model_copy(update={"digest": self.compute_digest()}))
+
+    def compute_digest(self) -> str:
+        """sha256 of the canonical header without digest, then every column in file order: levels, keys, values."""
+        sha = hashlib.sha256(self.header.canonical())
+        for number, table in enumerate(self.levels):
+            sha.update(f"\x1elevel {number} {len(table)}\x1e".encode())
+            for part in table.keys:
+                encoded = [str(key).encode() for key in part]
+                sha.update(np.array([len(key) for key in encoded], "<u4").tobytes() + b"".join(encoded))
+            sha.update(np.asfortranarray(table.values, dtype="<f8").tobytes(order="F"))
+        return sha.hexdigest()
+
+    def check(self) -> None:
+        """Every promise that a reader relies on; raises InvalidSketch."""
+        header, plan = self.header, self.plan
+        if header.digest != self.compute_digest():
+            raise InvalidSketch("the sketch's digest does not fit its content: it was changed or damaged.")
+        expected = (1 + len(header.key.levels)) if header.key else 0
+        if len(self.levels) != expected or (header.key is not None) != plan.request.keyed:
+            raise InvalidSketch("the sketch's key levels do not fit its header.")
+        if header.key and plan.request.levels != expected:
+            raise InvalidSketch("the sketch's key levels do not fit its plan.")
+        for number, table in enumerate(self.levels):
+            if table.values.shape[1] != self.key_basis.size or not np.isfinite(table.values).all():
+                raise InvalidSketch("the sketch's columns do not fit its plan, or hold numbers that are not finite.")
+            if number == 0 and header.key and len(table) != int(np.prod([p.size for p in header.key.parts])) + 1:
+                raise InvalidSketch("the sketch does not hold every key of its domain.")
+        for block in plan.blocks:
+            if block.scope == "global":
+                values = self.whole(block.order)
+                if values is None or len(values) != block.entries(len(header.features)):
+                    raise InvalidSketch("the sketch misses a global block of its plan.")
+        if len(header.global_blocks) != sum(b.scope == "global" for b in plan.blocks):
+            raise InvalidSketch("the sketch holds a global block that its plan does not name.")
+        if (header.rows is not None) != plan.request.row_count_public:
+            raise InvalidSketch("the sketch's row count is not public under its neighbouring relation.")
+
+
+def per_key_basis(features: tuple[str, ...], plan: Plan) -> Basis:
+    """The basis of the per-key columns of a plan."""
+    orders = [block.order for block in plan.blocks if block.scope == "key"]
+    return Basis(features, max(orders, default=1))
+
+
+def column_name(monomial: Monomial) -> str:
+    """`c`, `s:x`, `q:x*y`, and `m3:x*y*z` from order 3 on."""
+    match monomial.order:
+        case 0:
+            return "c"
+        case 1:
+            return f"s:{monomial}"
+        case 2:
+            return f"q:{monomial}"
+        case order:
+            return f"m{order}:{monomial}"

@@ -1,0 +1,38 @@
+"""What every test gets: its own ledger folder, and short or full form by SAIBOT_FULL."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+FULL = os.environ.get("SAIBOT_FULL", "") not in ("", "0")
+
+settings.register_profile("ci", deadline=None, derandomize=False, print_blob=True)
+settings.register_profile("full", parent=settings.get_profile("ci"), max_examples=2000)
+settings.load_profile("full" if FULL else "ci")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if FULL:
+        return
+    skip = pytest.mark.skip(reason="slow: run make test-full")
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def full() -> bool:
+    """Whether statistical and fault tests run in their long form."""
+    return FULL
+
+
+@pytest.fixture(autouse=True)
+def saibot_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No test may touch the ledger of whoever runs it."""
+    home = tmp_path / "saibot-home"
+    monkeypatch.setenv("SAIBOT_HOME", str(home))
+    return home
