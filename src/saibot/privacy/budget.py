@@ -8,7 +8,7 @@ from decimal import ROUND_FLOOR, Context, Decimal, Inexact, InvalidOperation, lo
 from saibot.errors import InvalidBudget
 
 # Sums of budgets are exact or an error; only `share`, which has to divide, rounds, and it rounds down.
-_EXACT = Context(prec=80, traps=[Inexact, InvalidOperation])
+EXACT = Context(prec=120, traps=[Inexact, InvalidOperation])
 _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 
 
@@ -51,7 +51,7 @@ class Budget:
 
     def __add__(self, other: Budget) -> Budget:
         """Basic composition: epsilons and deltas add, exactly."""
-        with localcontext(_EXACT):
+        with localcontext(EXACT):
             return Budget(self.epsilon + other.epsilon, self.delta + other.delta)
 
     def share(self, fraction: Decimal | str) -> Budget:

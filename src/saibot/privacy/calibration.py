@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import chdtri, log_ndtr, ndtr
 
 from saibot.errors import UnsupportedPlan
-from saibot.privacy.budget import Budget
+from saibot.privacy.budget import Budget, plain
 
 # Noise scales of the integer release are at least this many steps, whatever the data: see integer_release.proof.md.
 STEPS_PER_SIGMA = 4096
@@ -35,6 +35,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     """The smallest epsilon at which a mu-GDP release is (epsilon, delta)-DP."""
     if mu <= 0 or gaussian_delta(mu, 0.0) <= delta:
         return 0.0
+    if delta <= 0:  # no Gaussian is pure; the curve only underflows to 0
+        return math.inf
     high = 1.0
     while gaussian_delta(mu, high) > delta:
         high *= 2
@@ -64,6 +66,11 @@ def analytic_mu(budget: Budget, *, touched: int, steps: int = STEPS_PER_SIGMA) -
         return certified_delta(mu, epsilon, touched=touched, steps=steps, target=delta) - delta
 
     low, high = 1e-12, 1.0
+    if slack(low) > 0:  # the lemma's own loss is more than the whole budget
+        raise UnsupportedPlan(
+            f"epsilon {plain(budget.epsilon)} is too small for an integer release of {touched} numbers.",
+            hint="Raise --epsilon, or release fewer features or orders.",
+        )
     while slack(high) <= 0:
         high *= 2
     mu = float(brentq(slack, low, high, xtol=1e-15, rtol=1e-13)) * (1 - _GUARD)
@@ -79,7 +86,7 @@ def certified_delta(mu: float, epsilon: float, *, touched: int, steps: float, ta
     t-quantile of chi_T and h = R^2/(8 S^2): delta <= e^k (delta(mu, epsilon - h - k) + t), for every t in (0, 1); t is
     taken as a small part of `target`, which is where the bound is near its minimum.
     """
-    tail = max(target, 1e-300) * 1e-4
+    tail = max(target, 1e-300) * 1e-6
     k = touched / (8 * steps**2)
     chi = math.sqrt(float(chdtri(touched, tail)))
     h = (mu + math.sqrt(touched) / (2 * steps) + chi) ** 2 / (8 * steps**2)

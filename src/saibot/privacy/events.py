@@ -5,13 +5,14 @@ Events are never removed and never change meaning: an old ledger must price the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
-from saibot.errors import SaibotError
-from saibot.privacy.budget import Budget, exact_decimal, plain
+from saibot.errors import InvalidBudget, SaibotError
+from saibot.privacy.budget import EXACT, Budget, exact_decimal, plain
 from saibot.privacy.calibration import STEPS_PER_SIGMA, certified_delta
 
 
@@ -23,6 +24,10 @@ class GaussianEvent:
     touched: int
     steps: int = STEPS_PER_SIGMA
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.mu < math.inf or self.touched < 1 or self.steps < 1:
+            raise InvalidBudget("a Gaussian event has a finite mu >= 0, at least one number touched and at least one step.")
+
     def to_json(self) -> dict[str, Any]:
         return {"kind": "gaussian", "mu": self.mu, "touched": self.touched, "steps": self.steps}
 
@@ -32,6 +37,10 @@ class PureEvent:
     """A release that is epsilon-DP with delta = 0: discrete Laplace noise."""
 
     epsilon: Decimal
+
+    def __post_init__(self) -> None:
+        if not self.epsilon.is_finite() or self.epsilon < 0:  # a negative one would be a refund
+            raise InvalidBudget("a pure event has a finite epsilon >= 0.")
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "pure", "epsilon": plain(self.epsilon)}
@@ -70,7 +79,8 @@ class Spent:
                     touched += event.touched
                     steps = min(steps, event.steps)
                 case PureEvent():
-                    pure += event.epsilon
+                    with localcontext(EXACT):
+                        pure += event.epsilon
         return cls(mu_squared, touched, steps, pure)
 
     def within(self, cap: Budget) -> bool:
@@ -99,6 +109,8 @@ class Spent:
             return certified_delta(mu, epsilon, touched=self.touched, steps=self.steps, target=target) <= target
 
         while not fits(high):
+            if math.isinf(high):
+                return high
             low, high = high, high * 2
         for _ in range(60):
             middle = (low + high) / 2

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,11 @@ _APPEND_ONLY = "".join(
     f"BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;\n"
     for table in ("dataset", "charge", "receipt", "secret")
     for verb in ("update", "delete")
+) + "".join(  # INSERT OR REPLACE deletes without firing a delete trigger
+    f"CREATE TRIGGER IF NOT EXISTS {table}_no_replace BEFORE INSERT ON {table} "
+    f"WHEN EXISTS (SELECT 1 FROM {table} WHERE {key} = NEW.{key}) "
+    f"BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;\n"
+    for table, key in (("dataset", "name"), ("charge", "id"), ("receipt", "charge"), ("secret", "id"))
 )
 
 
@@ -222,7 +227,7 @@ class Ledger:
 
     def _hash_key(self) -> bytes:
         with self._writing() as db:
-            db.execute("INSERT OR IGNORE INTO secret VALUES (1, ?)", (secrets.token_bytes(32),))
+            db.execute("INSERT INTO secret SELECT 1, ? WHERE NOT EXISTS (SELECT 1 FROM secret)", (secrets.token_bytes(32),))
             (key,) = db.execute("SELECT hash_key FROM secret").fetchone()
         return bytes(key)
 
@@ -236,16 +241,21 @@ class Ledger:
             if db.execute("PRAGMA user_version").fetchone()[0] == 0:
                 db.executescript("BEGIN IMMEDIATE;" + _SCHEMA + _APPEND_ONLY + "PRAGMA user_version = 1; COMMIT;")
         except (OSError, sqlite3.Error) as problem:
-            raise SaibotError(
-                f"the ledger at {self._path} cannot be opened ({problem}).", hint="Check the folder, or set SAIBOT_HOME."
-            ) from None
+            raise self._unusable(problem) from None
         return db
+
+    def _unusable(self, problem: Exception) -> SaibotError:
+        return SaibotError(
+            f"the ledger at {self._path} cannot be used ({problem}).", hint="Check the folder, or set SAIBOT_HOME."
+        )
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         db = self._connect()
         try:
             yield db
+        except sqlite3.Error as problem:
+            raise self._unusable(problem) from None
         finally:
             db.close()
 
@@ -257,9 +267,11 @@ class Ledger:
             db.execute("BEGIN IMMEDIATE")
             yield db
             db.execute("COMMIT")
-        except BaseException:
+        except BaseException as problem:
             if db.in_transaction:
                 db.execute("ROLLBACK")
+            if isinstance(problem, sqlite3.OperationalError):  # read-only folder, full disk, locked for a minute
+                raise self._unusable(problem) from None
             raise
         finally:
             db.close()
@@ -286,7 +298,9 @@ def _rows(db: sqlite3.Connection, where: str, values: tuple[Any, ...]) -> list[L
 
 
 def _round_down(epsilon: float) -> str:
-    return plain(Decimal(f"{max(epsilon - 5e-5, 0.0):.4f}"))
+    """Four digits, rounded down; a float may be off by 1e-12, so that what 0.9 leaves of 1 shows as 0.1."""
+    four = Decimal(f"{epsilon:.12f}").quantize(Decimal("0.0001"), rounding=ROUND_FLOOR, context=Context(prec=60))
+    return plain(four)
 
 
 def _now() -> str:

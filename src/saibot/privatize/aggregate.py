@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from saibot.errors import SaibotError
-from saibot.privatize.prepare import NORM_CHECK, Grid, clip_norm, component_value, on_grid, scaled_value
+from saibot.privatize.prepare import NORM_CHECK, Grid, as_float, clip_norm, component_value, grid_steps, indicator_steps
 from saibot.privatize.read import Source
-from saibot.privatize.schema import Column, KeyColumn, ReleaseKey
+from saibot.privatize.schema import Column, KeyColumn, ReleaseKey, card_features
 from saibot.semiring import Basis
 from saibot.sketch.domain import normal_key
 from saibot.sketch.header import Feature
@@ -65,15 +65,20 @@ def grid_rows(rows: Rows, grid: Grid) -> ibis.Table:
     table = kept_rows(rows)
     named = {}
     if rows.component is not None:
-        named["f0"] = on_grid(component_value(table, rows.columns, rows.component), grid)
+        table = table.mutate(component_value=component_value(table, rows.columns, rows.component))
+        named["f0"] = grid_steps(table["component_value"], rows.component, grid)
         box = grid.one**2
     else:
         for number, column in enumerate(rows.columns):
             assert column.feature is not None
             cell = table[column.column]
-            value = scaled_value(cell, column.feature, is_text=cell.type().is_string())
-            named[f"f{number}"] = on_grid(value, grid)
-        box = grid.one**2 * len({c.column if c.facts.levels else c.name for c in rows.columns})
+            indicator = column.feature.kind == "indicator"
+            named[f"f{number}"] = (
+                indicator_steps(cell, column.feature, grid)
+                if indicator
+                else grid_steps(as_float(cell), column.feature, grid)
+            )
+        box = grid.one**2 * card_features(rows.columns)
     for number, part in enumerate(rows.key.parts if rows.key else ()):
         cell = table[part.column]
         named[f"k{number}"] = cell.date() if part.dates and cell.type().is_timestamp() else cell
@@ -94,7 +99,7 @@ def aggregate(rows: Rows, grid: Grid, *, order: int) -> ExactStatistics:
             product = reduce(mul, (table[positions[name]] for name in monomial.features))
             sums[f"m{number}"] = product.sum().fill_null(0).cast("int64")
     if NORM_CHECK in table.columns:
-        sums[NORM_CHECK] = table[NORM_CHECK].max().fill_null(0).cast("int64")
+        sums[NORM_CHECK] = table[NORM_CHECK].max().fill_null(0.0)
     parts = [f"k{i}" for i in range(len(rows.key.parts))] if rows.key else []
     fetched = rows.source.fetch(table.group_by(parts).aggregate(**sums) if parts else table.aggregate(**sums))
     if NORM_CHECK in sums and fetched.num_rows and (pc.max(fetched.column(NORM_CHECK)).as_py() or 0) > grid.norm_squared:

@@ -16,7 +16,8 @@ import numpy as np
 
 from saibot.privatize.aggregate import Rows, kept_rows
 from saibot.privatize.noise import NoiseSource
-from saibot.privatize.schema import Column, numeric_feature
+from saibot.privatize.prepare import as_float
+from saibot.privatize.schema import Column, numeric_feature, twelve_digits
 from saibot.sketch.header import Feature
 
 _CHOICES = 4
@@ -44,7 +45,7 @@ def buy_bounds(rows: Rows, column: Column, epsilon: Decimal, noise: NoiseSource)
     first, last = pick(below, total, low_at), pick(below, total, high_at)
     if last <= first:
         first, last = max(first - 1, 0), min(first + 1, _FINE)
-    return numeric_feature(column.name, column.facts, float(fine[first]), float(fine[last]))
+    return numeric_feature(column.name, column.facts, twelve_digits(fine[first]), twelve_digits(fine[last]))
 
 
 def bought_shares(columns: list[Column], epsilon: Decimal) -> dict[str, Decimal]:
@@ -55,8 +56,7 @@ def bought_shares(columns: list[Column], epsilon: Decimal) -> dict[str, Decimal]
 def ranks(rows: Rows, column: Column, candidates: Sequence[float]) -> tuple[np.ndarray, int]:
     """How many values lie below each candidate, and how many there are; a missing value lies below none and is counted."""
     table = kept_rows(rows)
-    cell = table[column.column]
-    value = cell.try_cast("float64") if cell.type().is_string() else cell.cast("float64")
+    value = as_float(table[column.column])
     present = value.notnull() & ~value.isnan()
     number = ibis.ifelse(present, value, ibis.literal(np.inf, "float64"))
     table = table.select(x=number)

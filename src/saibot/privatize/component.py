@@ -19,7 +19,7 @@ from saibot.privatize.aggregate import Rows, aggregate
 from saibot.privatize.card import ComponentFacts
 from saibot.privatize.noise import NoiseSource
 from saibot.privatize.release import NoisyStatistics, choose_grid, release
-from saibot.privatize.schema import default_bound_squared
+from saibot.privatize.schema import default_bound_squared, twelve_digits
 from saibot.sketch.header import Feature
 
 
@@ -70,5 +70,6 @@ def component_of(moments: NoisyStatistics, rows: Rows, facts: ComponentFacts, co
     lower, upper = max(centre - spread, -reach), min(centre + spread, reach)
     if not upper - lower > 1e-6 * reach:
         lower, upper = -reach, reach
-    weights = {column.name: float(weight) for column, weight in zip(rows.columns, direction, strict=True)}
+    weights = {column.name: twelve_digits(weight) for column, weight in zip(rows.columns, direction, strict=True)}
+    lower, upper = twelve_digits(lower), twelve_digits(upper)
     return Feature(name=facts.name, kind="component", lower=lower, upper=upper, weights=weights)

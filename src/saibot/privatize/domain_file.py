@@ -24,7 +24,10 @@ def read_domain(path: Path, *, id: str, version: int) -> KeyDomain:
         raise InvalidDomain(f"the key domain file {path} is no readable CSV or Parquet file.") from None
     if table.num_columns == 0:
         raise InvalidDomain(f"the key domain file {path} has no column.")
-    columns = {name: [str(value or "") for value in table.column(name).to_pylist()] for name in table.column_names}
+    columns = {
+        name: ["" if value is None else str(value) for value in table.column(name).to_pylist()]
+        for name in table.column_names
+    }
     (_, keys), *parents = columns.items()
     return KeyDomain.of(id, keys, version=version, parents=dict(parents))
 

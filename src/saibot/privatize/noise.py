@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -59,6 +60,7 @@ class OpenDPNoise:
         return int(picker(scores.tolist()))
 
 
+@lru_cache(maxsize=64)
 def gaussian_measurement(scale: float) -> Any:
     """OpenDP's discrete Gaussian on vectors of 64-bit integers. (T=int would mean 32 bits, which saturate silently.)"""
     import opendp.prelude as dp
@@ -67,6 +69,7 @@ def gaussian_measurement(scale: float) -> Any:
     return dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=scale)
 
 
+@lru_cache(maxsize=64)
 def laplace_measurement(scale: float) -> Any:
     import opendp.prelude as dp
 
@@ -84,6 +87,8 @@ def _run(measurement: Any, values: np.ndarray, done: Callable[[int], None]) -> n
         done(len(chunk))
         return answer
 
+    if len(chunks) <= 1:
+        return noisy(flat).reshape(values.shape)
     with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as pool:
         parts = list(pool.map(noisy, chunks))
-    return np.concatenate(parts).reshape(values.shape) if parts else flat.reshape(values.shape)
+    return np.concatenate(parts).reshape(values.shape)

@@ -14,7 +14,7 @@ import numpy as np
 
 from saibot.errors import InvalidInput
 from saibot.privatize.aggregate import Rows
-from saibot.privatize.schema import Column, numeric_feature
+from saibot.privatize.schema import Column, numeric_feature, twelve_digits
 from saibot.sketch.header import Feature
 
 SPREAD = 1.5
@@ -38,7 +38,7 @@ def prepare_as_in_paper(rows: Rows) -> Rows:
     found = rows.source.fetch(table.aggregate(**moments)).to_pylist()[0]
     columns, keep = [], ibis.literal(True)
     for number, column in enumerate(rows.columns):
-        centre, spread = found[f"a{number}"] or 0.0, SPREAD * (found[f"s{number}"] or 1.0)
+        centre, spread = twelve_digits(found[f"a{number}"] or 0.0), twelve_digits(SPREAD * (found[f"s{number}"] or 1.0))
         feature = numeric_feature(
             column.name, column.facts.model_copy(update={"missing": None}), centre - spread, centre + spread
         )
@@ -53,8 +53,8 @@ def _component(rows: Rows) -> Feature:
     scaled = np.column_stack([_scaled(rows, column) for column in rows.columns])
     _, vectors = np.linalg.eigh(np.cov(scaled.T, bias=True))
     direction = vectors[:, -1]
-    largest = float(np.abs(scaled @ direction).max()) or 1.0
-    weights = {column.name: float(weight) for column, weight in zip(rows.columns, direction, strict=True)}
+    largest = twelve_digits(np.abs(scaled @ direction).max()) or 1.0
+    weights = {column.name: twelve_digits(weight) for column, weight in zip(rows.columns, direction, strict=True)}
     return Feature(name="component", kind="component", lower=-largest, upper=largest, weights=weights)
 
 

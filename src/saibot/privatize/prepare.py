@@ -1,18 +1,20 @@
 """Rows to whole numbers: clip to public bounds, scale, quantise to the grid, clip the norm. Row by row, inside the engine.
 
-What privacy rests on is the last step of each column, a clamp of integers, and the norm clip, checked in integers. Whatever
-the floats before did, no row leaves here longer than the bound. Only comparisons, + - * /, floor and sqrt are used, so that
-every engine gives the same bits; rounding is floor(x + 1/2), which has no bias.
+What privacy rests on: no column leaves its box (monotone arithmetic between checked end points) and no row leaves here
+longer than the bound (checked in integers). Only comparisons, + - * /, floor and sqrt are used, so that every engine gives
+the same bits; rounding is floor(x + 1/2), which has no bias.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from decimal import Decimal
 
 import ibis
 import ibis.expr.types as ir
 
+from saibot.errors import InvalidCard
 from saibot.privatize.schema import Column
 from saibot.sketch.header import Feature
 
@@ -35,66 +37,94 @@ class Grid:
         return int(self.bound_squared * (1 << (2 * self.bits)))  # rounds down
 
 
-def scaled_value(cell: ir.Column, feature: Feature, *, is_text: bool) -> ir.FloatingValue:
-    """A cell in scaled units, in [-1, 1] up to the rounding of floats; missing and NaN take the public value."""
-    if feature.kind == "indicator":
-        hit = (cell.cast("string") == feature.level).fill_null(False)
-        return ibis.ifelse(hit, _float(1.0), _float(0.0))
-    number = cell.try_cast("float64") if is_text else cell.cast("float64")
-    assert feature.missing is not None
-    filled = ibis.ifelse(number.isnull() | number.isnan(), _float(feature.missing), number)
-    clipped = ibis.least(ibis.greatest(filled, _float(feature.lower)), _float(feature.upper))
-    return (clipped - _float(feature.offset)) * _float(1.0 / feature.scale)
+def grid_steps(number: ir.FloatingColumn, feature: Feature, grid: Grid) -> ir.IntegerColumn:
+    """A float column as steps of the grid: clipped to its bounds, missing and NaN at the public value, rounded.
+
+    Subtracting, multiplying by a positive constant, adding and floor are monotone in IEEE arithmetic, so all cells within
+    the bounds land between the images of the bounds, and those are checked here, once, before any row is read.
+    """
+    one = float(grid.one)
+    lower, upper, offset, factor = (_short(x) for x in (feature.lower, feature.upper, feature.offset, one / feature.scale))
+    for limit in (lower, upper):
+        if abs(math.floor((limit - offset) * factor + 0.5)) > grid.one:
+            raise InvalidCard(
+                f"the bounds of feature {feature.name!r} are too close together for their size.",
+                hint="Shift the column so that its bounds lie nearer to 0.",
+            )
+    missing = math.floor((feature.missing - offset) * factor + 0.5) if feature.missing is not None else 0.0
+    value = ibis.cases(
+        ((number >= _float(lower)) & (number <= _float(upper)), (number - _float(offset)) * _float(factor)),
+        (number < _float(lower), _float(-one)),
+        (number.isnull() | number.isnan(), _float(missing)),
+        else_=_float(one),
+    )
+    return (value + _float(0.5)).floor().cast("int64")
+
+
+def indicator_steps(cell: ir.Column, feature: Feature, grid: Grid) -> ir.IntegerColumn:
+    """2^bits steps where the cell is the feature's level, 0 elsewhere, also where it is missing."""
+    hit = (cell.cast("string") == feature.level).fill_null(False)
+    return ibis.ifelse(hit, _integer(grid.one), _integer(0))
+
+
+def as_float(cell: ir.Column) -> ir.FloatingColumn:
+    """A cell as a float; text that is no number counts as missing (the card allowed it, or the column had been refused)."""
+    return cell.try_cast("float64") if cell.type().is_string() else cell.cast("float64")
 
 
 def component_value(table: ibis.Table, columns: list[Column], component: Feature) -> ir.FloatingValue:
-    """A weighted sum of scaled features, in its own scaled units."""
+    """The weighted sum of scaled features that a component is, not yet clipped."""
     assert component.weights is not None
     total: ir.FloatingValue = _float(0.0)
     for column in columns:
-        assert column.feature is not None
-        value = scaled_value(table[column.column], column.feature, is_text=table[column.column].type().is_string())
-        total = total + value * _float(component.weights[column.name])
-    clipped = ibis.least(ibis.greatest(total, _float(component.lower)), _float(component.upper))
-    return (clipped - _float(component.offset)) * _float(1.0 / component.scale)
-
-
-def on_grid(value: ir.FloatingValue, grid: Grid) -> ir.IntegerColumn:
-    """Round to the grid, then clamp in integers: the clamp is what bounds the column."""
-    steps = (value * _float(float(grid.one)) + _float(0.5)).floor().cast("int64")
-    return ibis.least(ibis.greatest(steps, _integer(-grid.one)), _integer(grid.one))
+        feature = column.feature
+        assert feature is not None and feature.missing is not None
+        number = as_float(table[column.column])
+        filled = ibis.ifelse(number.isnull() | number.isnan(), _float(feature.missing), number)
+        clipped = ibis.least(ibis.greatest(filled, _float(feature.lower)), _float(feature.upper))
+        scaled = (clipped - _float(feature.offset)) * _float(1.0 / feature.scale)
+        total = total + scaled * _float(component.weights[column.name])
+    return total
 
 
 def clip_norm(table: ibis.Table, names: list[str], grid: Grid, *, box_norm_squared: int) -> ibis.Table:
-    """Shrink rows longer than the bound, towards zero; add the new squared norm, which the caller checks in integers."""
+    """Shrink rows longer than the bound; add the new squared norm, which the caller checks in integers.
+
+    A long row is scaled to length K - sqrt(m)/2 and rounded to the nearest step, which adds at most sqrt(m)/2 to it.
+    """
     if box_norm_squared <= grid.norm_squared:
         return table  # no row of the box can be longer
-    norm = _sum_of_squares(table, names)
-    measured = table.mutate(**{NORM_CHECK: norm})
-    too_long = measured[NORM_CHECK] > _integer(grid.norm_squared)
-    factor = ibis.ifelse(
-        too_long, (_float(float(grid.norm_squared)) / measured[NORM_CHECK].cast("float64")).sqrt(), _float(1.0)
-    )
-    shrunk = measured.mutate(shrink=factor)
-    towards_zero = {}
-    for name in names:
-        size = (shrunk[name].abs().cast("float64") * shrunk["shrink"]).floor().cast("int64")
-        towards_zero[name] = ibis.ifelse(shrunk[name] < _integer(0), _integer(0) - size, size)
+    measured = table.mutate(**{NORM_CHECK: _sum_of_squares(table, names)})
+    reach = math.sqrt(grid.norm_squared) - math.sqrt(len(names)) / 2 - 1e-6
+    if reach <= 0:
+        raise InvalidCard("the norm bound is smaller than a step of the grid.", hint="Raise --bound.")
+    too_long = measured[NORM_CHECK] > _float(float(grid.norm_squared))
+    shrink = ibis.ifelse(too_long, _float(reach) / measured[NORM_CHECK].sqrt(), _float(1.0))
+    factored = measured.mutate(shrink=shrink)
     kept = [column for column in table.columns if column not in names]
-    clipped = shrunk.select(*(shrunk[c] for c in kept), **towards_zero)
-    return clipped.mutate(**{NORM_CHECK: _sum_of_squares(clipped, names)})
+    clipped = {
+        name: (factored[name].cast("float64") * factored["shrink"] + _float(0.5)).floor().cast("int64") for name in names
+    }
+    short = factored.select(*(factored[c] for c in kept), **clipped)
+    return short.mutate(**{NORM_CHECK: _sum_of_squares(short, names)})
 
 
-def _sum_of_squares(table: ibis.Table, names: list[str]) -> ir.IntegerColumn:
-    first, *rest = names
-    total = table[first] * table[first]
-    for name in rest:
-        total = total + table[name] * table[name]
+def _sum_of_squares(table: ibis.Table, names: list[str]) -> ir.FloatingColumn:
+    """Whole numbers far below 2^53 in floats: exact, and without the overflow checks that engines put into integers."""
+    first, *rest = (table[name].cast("float64") for name in names)
+    total = first * first
+    for cell in rest:
+        total = total + cell * cell
     return total
 
 
 def _float(value: float) -> ir.FloatingScalar:
-    return ibis.literal(value, "float64")
+    """A constant of at most 15 digits: engines may read it as a decimal, which they turn into the same float only then."""
+    return ibis.literal(_short(value), "float64")
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.15g}")
 
 
 def _integer(value: int) -> ir.IntegerScalar:

@@ -15,6 +15,7 @@ import numpy as np
 from saibot.errors import SaibotError, UnsupportedPlan
 from saibot.privacy.calibration import STEPS_PER_SIGMA
 from saibot.privacy.mechanisms import Block, Plan
+from saibot.privacy.mechanisms.joint import cost
 from saibot.privatize.aggregate import ExactStatistics
 from saibot.privatize.noise import NoiseSource, gaussian_measurement, laplace_measurement
 from saibot.privatize.prepare import Grid
@@ -61,7 +62,7 @@ def release(
     """Add noise to every number that the plan names. Empty keys get theirs like all others."""
     scale = _scale(plan, statistics.grid, most_rows)
     pieces = [_Piece.of(block, statistics, plan, scale, most_rows) for block in plan.blocks]
-    _check_against_opendp(plan, scale)
+    _check_against_opendp(pieces, plan, scale)
     vector = np.concatenate([piece.scaled.ravel() for piece in pieces])
     draw = noise.gaussian if plan.noise == "gaussian" else noise.laplace
     noisy = draw(vector, _law_scale(plan, scale), done)
@@ -100,6 +101,14 @@ class _Piece:
         return cls(
             block, np.clip(exact, -limit, limit) * multipliers, multipliers * float(statistics.grid.one) ** block.order
         )
+
+    def least_noise(self, law: float, plan: Plan) -> float:
+        """The block's noise parameter as its multipliers give it, before multinomial weights: the least over its entries."""
+        if not self.block.weighted:
+            return float(law / self.divisor.max())
+        basis = Basis(tuple(f"f{i}" for i in range(plan.request.features)), max(self.block.order, 1))
+        weights = [monomial.multiplicity for monomial in basis.monomials[basis.slice(self.block.order)]]
+        return float((law / self.divisor * np.sqrt(weights)).min())
 
 
 def centred_scatter(statistics: ExactStatistics) -> np.ndarray:
@@ -161,16 +170,23 @@ def _scale(plan: Plan, grid: Grid, most_rows: int) -> float:
     return float(math.ceil(max(largest * 2**bits, STEPS_PER_SIGMA * math.sqrt(2))))
 
 
-def _check_against_opendp(plan: Plan, scale: float) -> None:
-    """OpenDP's own privacy map must agree with the plan: rho = mu^2/2 for Gaussian, epsilon for Laplace."""
+def _check_against_opendp(pieces: list[_Piece], plan: Plan, scale: float) -> None:
+    """What one individual can move in the integer vector, from its own multipliers, must be what OpenDP's map was asked for.
+
+    An independent second reading of the plan: the exact joint distance of the vector that is about to get noise.
+    """
     law = _law_scale(plan, scale)
+    noise = [piece.least_noise(law, plan) for piece in pieces]
+    if any(piece.block.centred for piece in pieces):
+        moved = max(piece.block.sensitivity / least for piece, least in zip(pieces, noise, strict=True))
+    else:
+        moved = cost(tuple(piece.block for piece in pieces), noise, plan.request)
     if plan.noise == "gaussian":
         assert plan.mu is not None
-        claimed = plan.mu**2 / 2
-        given = gaussian_measurement(law).map(plan.mu * scale)
+        claimed, given = plan.mu**2 / 2, gaussian_measurement(law).map(moved * law)
     else:
         claimed = float(plan.request.budget.epsilon * plan.request.share)
-        given = laplace_measurement(law).map(math.floor(claimed * law))
+        given = laplace_measurement(law).map(math.floor(moved * law))
     if given > claimed * (1 + 1e-9):
         raise SaibotError(
             "internal: OpenDP's privacy map does not confirm the plan; nothing was released. Please report this."

@@ -87,9 +87,19 @@ def numeric_feature(name: str, facts: FeatureFacts, lower: float, upper: float) 
     return Feature(name=name, kind="numeric", lower=lower, upper=upper, unit=facts.unit, missing=missing)
 
 
+def twelve_digits(value: float) -> float:
+    """A constant that was computed rather than declared, short enough to mean the same float in every engine."""
+    return float(f"{value:.12g}")
+
+
 def default_bound_squared(columns: list[Column]) -> Decimal:
     """Number of numeric plus number of categorical features: the box of all rows lies inside this ball."""
-    return Decimal(len({column.column if column.facts.levels else column.name for column in columns}))
+    return Decimal(card_features(columns))
+
+
+def card_features(columns: list[Column]) -> int:
+    """How many features of the card these columns come from; two of them may well read the same table column."""
+    return len({column.feature.column if column.feature and column.feature.column else column.name for column in columns})
 
 
 def check_types(

@@ -49,6 +49,8 @@ def _union(request: PlanRequest) -> Plan:
         )
     if request.order != 2 or request.features < 2:
         raise UnsupportedPlan("fpm-opt for unions is for regression: order 2, and at least two features (x and the target).")
+    if request.rows == 1:
+        raise UnsupportedPlan("fpm-opt for unions releases the scatter around the mean: it needs at least two rows.")
     m = request.features
     distance = sensitivity.centred_scatter_l2(bound_squared=float(request.bound_squared), rows=request.rows)
     if request.budget.pure:

@@ -181,8 +181,9 @@ class Plan:
     @property
     def events(self) -> tuple[Event, ...]:
         if self.mu is None:
-            return (PureEvent(self.request.budget.epsilon * self.request.share),)
-        return (GaussianEvent(self.mu, self.touched, STEPS_PER_SIGMA),)
+            return (PureEvent(self.request.budget.share(self.request.share).epsilon),)
+        # The other release of the share charges its own coordinates: together they come to what both were planned for.
+        return (GaussianEvent(self.mu, self.touched - self.request.extra_touched, STEPS_PER_SIGMA),)
 
     def block(self, scope: Scope, order: int, level: int = 0) -> Block | None:
         return next((b for b in self.blocks if (b.scope, b.order, b.level) == (scope, order, level)), None)

@@ -1,0 +1,60 @@
+"""The `saibot` command: which commands there are, and how a failure is told.
+
+Every command imports what it needs when it runs, so that `saibot --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from saibot import __version__
+from saibot.cli import audit, bench, demo, init, inspect, ledger, plan, privatize, split
+from saibot.errors import SaibotError
+
+app = typer.Typer(
+    name="saibot",
+    help="Differentially private data search: privatise a table once, publish the sketch, let anyone search it.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (demo, init, plan, privatize, inspect, ledger, split, audit, bench):
+    module.add_to(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"saibot {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line: 0 done, 1 a failure told in one or two lines, 2 wrong usage, 130 stopped by ctrl-C."""
+    try:
+        app()
+    except SaibotError as problem:
+        _say(f"error: {problem.message}")
+        if problem.hint:
+            _say(f"  hint: {problem.hint}")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        _say("stopped. What was charged before stays charged: `saibot ledger` shows it.")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)

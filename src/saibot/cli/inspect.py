@@ -1,0 +1,108 @@
+"""`saibot inspect`: what a sketch says about itself and about its table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from saibot.cli.plan import show_plan
+from saibot.cli.show import JsonOption, number, print_json, print_table
+
+if TYPE_CHECKING:
+    from saibot.estimate import Profile
+    from saibot.sketch import Sketch
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("inspect")(inspect)
+
+
+def inspect(
+    sketch: Annotated[Path, typer.Argument(help="A .saibot file.")],
+    json: JsonOption = False,
+) -> None:
+    """Show header, plan, assumptions and private profile of SKETCH. Needs no platform and costs no budget."""
+    from saibot.errors import InvalidInput, InvalidSketch
+    from saibot.estimate import profile
+    from saibot.sketch import read_sketch
+
+    if not sketch.is_file():
+        raise InvalidSketch(f"there is no sketch {sketch}.")
+    read = read_sketch(sketch)
+    try:
+        found = profile(read)
+    except InvalidInput:
+        found = None  # a centred scatter has no profile
+    if json:
+        header: dict[str, Any] = read.header.model_dump(mode="json")
+        print_json({"header": header, "profile": found.to_json() if found else None})
+        return
+    _show_header(read)
+    show_plan(read.plan)
+    if found:
+        _show_profile(found)
+
+
+def _show_header(sketch: Sketch) -> None:
+    header = sketch.header
+    facts = [
+        ["dataset", f"{header.dataset.name}  {header.dataset.title}".strip()],
+        ["individual", header.dataset.individual],
+        ["protected", f"ε={header.budget['epsilon']}, δ={header.budget['delta']} under {header.neighbours}"],
+        ["rows", f"{header.rows:,} (public)" if header.rows is not None else "protected"],
+    ]
+    if header.key:
+        parts = ", ".join(f"{part.name} ({part.domain} v{part.version}, {part.size:,} keys)" for part in header.key.parts)
+        levels = f"; levels {', '.join(header.key.levels)}" if header.key.levels else ""
+        facts.append(["key", parts + levels])
+    for feature in header.features:
+        unit = f" {feature.unit}" if feature.unit else ""
+        facts.append(
+            ["feature", f"{feature.name} in [{number(feature.lower)}, {number(feature.upper)}]{unit}, {feature.kind}"]
+        )
+    prepared = header.preparation.kind + ("" if not header.preparation.steps else ": " + "; ".join(header.preparation.steps))
+    facts += [
+        ["preparation", prepared],
+        ["model", header.model + (", SIMULATED NOISE: not private" if header.simulation else "")],
+        ["assumes", _assumptions(sketch)],
+        ["created", header.created],
+        ["digest", sketch.digest],
+    ]
+    print_table("sketch", ["", ""], facts)
+
+
+def _assumptions(sketch: Sketch) -> str:
+    stated = sketch.header.assumptions
+    words = [f"an individual owns at most {stated.rows_per_individual} row(s)", "the key domain is public"]
+    words.append(
+        "bounds are public or paid for" if stated.bounds_public else "NOTHING about bounds: they were read from the rows"
+    )
+    words.append("the row count is public" if stated.row_count_public else "the row count is protected")
+    return "; ".join(words)
+
+
+def _show_profile(found: Profile) -> None:
+    rows = []
+    for feature in found.features:
+        unit = f" {feature.unit}" if feature.unit else ""
+        rows.append([
+            feature.name,
+            f"{number(feature.mean.value)} ± {number(feature.mean.error, 2)}{unit}",
+            f"{number(feature.deviation.value)} ± {number(feature.deviation.error, 2)}{unit}",
+        ])  # fmt: skip
+    count = f"{number(found.count.value, 7)}" + (f" ± {number(found.count.error, 2)}" if found.count.error else "")
+    print_table(
+        f"private profile of {count} rows (± one standard deviation of the noise)", ["feature", "mean", "spread"], rows
+    )
+    if found.correlations and len(found.features) > 1:
+        names = [feature.name for feature in found.features]
+        cells = [
+            [
+                names[i],
+                *(f"{number(cell.value, 2)} ± {number(cell.error, 1)}" if i != j else "1" for j, cell in enumerate(row)),
+            ]
+            for i, row in enumerate(found.correlations)
+        ]
+        print_table("correlations", ["", *names], cells)

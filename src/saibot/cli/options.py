@@ -1,0 +1,56 @@
+"""Options that several commands share, spelled once."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from saibot.privacy import Budget, Neighbours
+
+Mechanism = Annotated[str, typer.Option(help="joint, or the paper's fpm or fpm-opt.")]
+Layout = Annotated[
+    str | None,
+    typer.Option(help="joint: lookup, semiring or union; fpm and fpm-opt: join or union. Default: lookup or join."),
+]
+Order = Annotated[int, typer.Option(help="Highest order of the monomials.")]
+Bound = Annotated[str | None, typer.Option(help="Norm bound of a row in scaled units. Default: the box fits in it.")]
+Epsilon = Annotated[str, typer.Option(help="Privacy budget epsilon.")]
+Delta = Annotated[str, typer.Option(help="Privacy budget delta; 0 means Laplace noise.")]
+NeighboursOption = Annotated[
+    str | None, typer.Option(help="replace-one or add-remove. Default: the card's, or replace-one.")
+]
+Calibration = Annotated[str | None, typer.Option(help="classical or analytic. Default: classical for fpm and fpm-opt.")]
+Allocation = Annotated[str | None, typer.Option(help="joint only: auto (default), alg2 or equal.")]
+
+
+def budget(epsilon: str, delta: str) -> Budget:
+    from saibot.privacy import Budget
+
+    return Budget(epsilon, delta)
+
+
+def neighbours(text: str | None, card: Neighbours | None = None) -> Neighbours:
+    from saibot.errors import InvalidInput
+    from saibot.privacy import Neighbours
+
+    if text is None:
+        return card or Neighbours.REPLACE_ONE
+    try:
+        return Neighbours(text)
+    except ValueError:
+        raise InvalidInput(f"--neighbours is replace-one or add-remove, not {text!r}.") from None
+
+
+def bound(text: str | None) -> Decimal | None:
+    from saibot.errors import InvalidInput
+    from saibot.privacy.budget import exact_decimal
+
+    if text is None:
+        return None
+    value = exact_decimal(text, name="--bound")
+    if value <= 0:
+        raise InvalidInput(f"--bound must be greater than 0, not {text}.")
+    return value

@@ -1,0 +1,94 @@
+"""`saibot plan`: how much noise a release would carry. Reads no data."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from saibot.cli import options
+from saibot.cli.show import JsonOption, number, print_json, print_table
+
+if TYPE_CHECKING:
+    from saibot.privacy.mechanisms import Plan
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("plan")(plan)
+
+
+def plan(
+    mechanism: options.Mechanism = "joint",
+    layout: options.Layout = None,
+    features: Annotated[int, typer.Option(help="Number of features.")] = 1,
+    bound: options.Bound = None,
+    order: options.Order = 2,
+    epsilon: options.Epsilon = "1",
+    delta: options.Delta = "1e-6",
+    neighbours: options.NeighboursOption = None,
+    calibration: options.Calibration = None,
+    allocation: options.Allocation = None,
+    levels: Annotated[int, typer.Option(help="Key levels of layout lookup; level 0 is the finest.")] = 1,
+    keys: Annotated[str | None, typer.Option(help="Public number of keys of each level, finest first: 1500,32,5.")] = None,
+    rows: Annotated[int | None, typer.Option(help="Public number of rows.")] = None,
+    rows_per_individual: Annotated[int, typer.Option(help="Rows that one individual may own.")] = 1,
+    json: JsonOption = False,
+) -> None:
+    """Print sensitivity, noise and cost of a release before any data is read."""
+    from saibot.errors import InvalidInput
+    from saibot.privacy.mechanisms import LAYOUTS, PlanRequest, make_plan
+    from saibot.privacy.mechanisms.plan import check_layout
+    from saibot.privacy.neighbours import Neighbours
+
+    if mechanism not in LAYOUTS:
+        check_layout(mechanism, "")
+    relation = options.neighbours(neighbours)
+    radius = options.bound(bound)
+    try:
+        sizes = tuple(int(part) for part in keys.split(",")) if keys else ()
+    except ValueError:
+        raise InvalidInput("--keys is a list of whole numbers, such as 1500,32,5.") from None
+    made = make_plan(
+        PlanRequest(
+            mechanism=mechanism,
+            layout=layout or LAYOUTS[mechanism][0],
+            features=features,
+            bound_squared=radius * radius if radius is not None else Decimal(max(features, 1)),
+            order=order,
+            budget=options.budget(epsilon, delta),
+            neighbours=relation,
+            row_count_public=relation is Neighbours.REPLACE_ONE and rows_per_individual == 1,
+            calibration=calibration,
+            allocation=allocation,
+            levels=levels,
+            rows_per_individual=rows_per_individual,
+            rows=rows,
+            keys=sizes,
+        )
+    )
+    if json:
+        print_json(made.to_json() | {"events": [event.to_json() for event in made.events]})
+    else:
+        show_plan(made)
+
+
+def show_plan(made: Plan) -> None:
+    request = made.request
+    cost = f"μ = {number(made.mu)}" if made.mu is not None else "pure ε"
+    title = (
+        f"{request.mechanism} {request.layout}, {made.noise} noise ({made.calibration}), {request.budget}, "
+        f"{request.neighbours}, {cost}"
+    )
+    rows = []
+    for block in made.blocks:
+        place = "whole table" if block.scope == "global" else f"per key, level {block.level}"
+        off = number(block.noise_of(2)) if block.order == 2 else ""
+        what = {0: "counts", 1: "sums", 2: "products"}.get(block.order, f"order {block.order}")
+        kind = f"{what} around the mean" if block.centred else what
+        rows.append([place, kind, number(block.sensitivity), number(block.sigma), off])
+    print_table(title, ["where", "what", "sensitivity", "σ", "σ off-diagonal"], rows, right=(2, 3, 4))
+    typer.echo(
+        f"Statistics are in scaled units: features lie in [-1, 1], a row's norm is at most {number(request.bound)}. "
+        f"The row count is {'public' if request.row_count_public else 'protected'}."
+    )

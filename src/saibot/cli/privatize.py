@@ -1,0 +1,148 @@
+"""`saibot privatize`: a table becomes a sketch, and the ledger is charged for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from saibot.cli import options
+from saibot.cli.home import open_ledger
+from saibot.cli.plan import show_plan
+from saibot.cli.show import JsonOption, number, print_json, progress
+
+if TYPE_CHECKING:
+    from saibot.privatize import Card, Released
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("privatize")(privatize)
+
+
+def privatize(
+    table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file.")],
+    card: Annotated[Path | None, typer.Option(help="Dataset card (TOML). Default: beside the table.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Key of the card to group by; without one, the sketch is for unions.")
+    ] = None,
+    feature: Annotated[
+        list[str] | None, typer.Option(help="Feature of the card, or NAME=LOWER:UPPER with public bounds. Repeatable.")
+    ] = None,
+    epsilon: options.Epsilon = "1",
+    delta: options.Delta = "1e-6",
+    mechanism: options.Mechanism = "joint",
+    layout: options.Layout = None,
+    order: options.Order = 2,
+    bound: options.Bound = None,
+    neighbours: options.NeighboursOption = None,
+    calibration: options.Calibration = None,
+    allocation: options.Allocation = None,
+    prepare: Annotated[
+        str, typer.Option(help="card, or paper (the paper's preparation: NOT private, and marked so).")
+    ] = "card",
+    per_tuple: Annotated[bool, typer.Option(help="Local model: every row is privatised by itself.")] = False,
+    backend: Annotated[str, typer.Option(help="Engine that aggregates: duckdb or polars.")] = "duckdb",
+    new_version: Annotated[bool, typer.Option(help="The rows are a new edition of this dataset: charged anew.")] = False,
+    dry_run: Annotated[bool, typer.Option(help="Check everything and show the plan; charge and release nothing.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Where to write the sketch. Default: NAME-KEY.saibot here.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Privatise TABLE into a sketch, charging this machine's ledger first."""
+    from saibot.errors import InvalidInput
+    from saibot.privatize import ReleaseRequest, privatize
+    from saibot.privatize.privatize import charge_for, describe, write_safely
+    from saibot.privatize.privatize import prepare as check
+    from saibot.sketch import SUFFIX
+
+    budget = options.budget(epsilon, delta)
+    if prepare not in ("card", "paper"):
+        raise InvalidInput(f"--prepare is card or paper, not {prepare!r}.")
+    if backend not in ("duckdb", "polars"):
+        raise InvalidInput(f"--backend is duckdb or polars, not {backend!r}.")
+    described, chosen = _card(table, card, feature or [])
+    request = ReleaseRequest(
+        card=described,
+        budget=budget,
+        neighbours=options.neighbours(neighbours, described.dataset.neighbours),
+        key=key,
+        features=chosen,
+        mechanism=mechanism,
+        layout=layout,
+        order=order,
+        bound=options.bound(bound),
+        calibration=calibration,
+        allocation=allocation,
+        paper_preparation=prepare == "paper",
+        per_tuple=per_tuple,
+        new_version=new_version,
+        backend="polars" if backend == "polars" else "duckdb",
+    )
+    ledger = open_ledger()
+    name = described.dataset.name + (f"-{key}" if key else "")
+    path = out or Path(name + SUFFIX)
+    if dry_run:
+        with progress(quiet=json) as tell:
+            ready = check(table, request, ledger, progress=tell)
+        ledger.check(charge_for(ready, ledger))
+        if json:
+            print_json(describe(ready))
+        else:
+            show_plan(ready.plan)
+            typer.echo(f"would draw noise for {ready.draws:,} numbers and charge {budget}; nothing was charged or released.")
+        return
+    with progress(quiet=json) as tell:
+        released = privatize(table, request, ledger, progress=tell)
+    write_safely(path, released.content)
+    if json:
+        print_json(_document(released, path))
+    else:
+        _report(released, path, described.dataset.name)
+
+
+def _card(table: Path, card: Path | None, features: list[str]) -> tuple[Card, tuple[str, ...]]:
+    """The card, with `--feature NAME=LOWER:UPPER` written into it."""
+    from saibot.errors import InvalidInput
+    from saibot.privatize import Card
+
+    described = Card.read(card or table.with_name(table.name.split(".")[0] + ".toml"))
+    document = described.model_dump(mode="json", exclude_unset=True)
+    chosen = []
+    for text in features:
+        name, equals, limits = text.partition("=")
+        if equals and name not in described.features and text in described.features:
+            name, equals = text, ""
+        chosen.append(name)
+        if equals:
+            try:
+                lower, upper = (float(part) for part in limits.split(":"))
+            except ValueError:
+                raise InvalidInput(f"--feature {text} is not NAME=LOWER:UPPER, such as delay=-30:120.") from None
+            facts = document["features"].setdefault(name, {})
+            facts.pop("levels", None)
+            facts["bounds"] = [lower, upper]
+    return Card.parse(document, folder=described.folder), tuple(chosen)
+
+
+def _document(released: Released, path: Path) -> dict[str, Any]:
+    sketch = released.sketch
+    return {
+        "sketch": str(path),
+        "digest": sketch.digest,
+        "bytes": len(released.content),
+        "repeated": released.repeated,
+        "charged": {"epsilon": "0", "delta": "0"} if released.repeated else sketch.header.budget,
+        "ledger_entry": released.entry.number,
+    }
+
+
+def _report(released: Released, path: Path, dataset: str) -> None:
+    header = released.sketch.header
+    if released.repeated:
+        typer.echo("this very release was made before: the same sketch, at no further cost.")
+    typer.echo(f"wrote {path} ({number(len(released.content) / 1024)} KiB, digest {released.sketch.digest[:12]})")
+    if not released.repeated:
+        typer.echo(f"charged {dataset}: ε={header.budget['epsilon']}, δ={header.budget['delta']} under {header.neighbours}")
+    if header.preparation.kind == "nonprivate":
+        typer.echo("NOT PRIVATE: its preparation read the rows without paying. Platforms refuse this sketch.")
+    typer.echo(f"next: `saibot inspect {path}` shows what it says; `saibot ledger {dataset}` what is left.")

@@ -1,0 +1,70 @@
+"""How commands speak: tables and JSON on standard output, progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from saibot.privatize.privatize import Progress
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+def print_json(document: Any) -> None:
+    """One document on standard output; numbers that are not finite are a bug, not output."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False)
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="right" if number in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number for people: significant digits, no needless exponent."""
+    if value is None:
+        return "–"
+    if value != 0 and not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.{digits - 1}e}"
+    text = f"{value:,.{max(digits - 1 - _magnitude(value), 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _magnitude(value: float) -> int:
+    from math import floor, log10
+
+    return floor(log10(abs(value))) if value else 0
+
+
+@contextmanager
+def progress(quiet: bool = False) -> Iterator[Progress]:
+    """A line on standard error that says what is being done and how far it is."""
+    from rich.console import Console
+    from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    if quiet:
+        yield lambda stage, part: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def tell(stage: str, part: float | None) -> None:
+            bar.update(task, description=stage, total=None if part is None else 1.0, completed=part or 0.0)
+
+        yield tell

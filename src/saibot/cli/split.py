@@ -1,0 +1,33 @@
+"""`saibot split`: training and test part of a table, by the operating system's randomness."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saibot.cli.show import JsonOption, print_json
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("split")(split)
+
+
+def split(
+    table: Annotated[Path, typer.Argument(help="CSV or Parquet file.")],
+    test: Annotated[str, typer.Option(help="Fraction of individuals in the test part.")] = "0.25",
+    id: Annotated[str | None, typer.Option(help="Column that tells individuals apart; their rows stay together.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for both parts. Default: beside the table.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Divide TABLE into NAME.train and NAME.test, individual by individual, at random."""
+    from saibot.privacy.budget import exact_decimal
+    from saibot.privatize.split import split_table
+
+    files = split_table(table, test=exact_decimal(test, name="--test"), id_column=id, out=out)
+    if json:
+        print_json({"train": str(files.train), "test": str(files.test)})
+    else:
+        typer.echo(f"wrote {files.train}\nwrote {files.test}")
+        typer.echo("Every individual is in one part only: each part may be released with the full budget.")
