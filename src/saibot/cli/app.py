@@ -5,13 +5,14 @@ Every command imports what it needs when it runs, so that `saibot --help` answer
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated
 
 import typer
 
 from saibot import __version__
-from saibot.cli import audit, bench, demo, init, inspect, ledger, plan, privatize, split
+from saibot.cli import audit, augment, bench, demo, init, inspect, ledger, pack, plan, privatize, search, split
 from saibot.errors import SaibotError
 
 app = typer.Typer(
@@ -22,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, init, plan, privatize, inspect, ledger, split, audit, bench):
+for module in (demo, init, plan, privatize, inspect, ledger, split, pack, search, augment, audit, bench):
     module.add_to(app)
 
 
@@ -41,6 +42,7 @@ def root(
 
 def main() -> None:
     """Run the command line: 0 done, 1 a failure told in one or two lines, 2 wrong usage, 130 stopped by ctrl-C."""
+    signal.signal(signal.SIGINT, _stop)
     try:
         app()
     except SaibotError as problem:
@@ -48,12 +50,20 @@ def main() -> None:
         if problem.hint:
             _say(f"  hint: {problem.hint}")
         sys.exit(1)
-    except KeyboardInterrupt:
+    except Stopped:
         _say("stopped. What was charged before stays charged: `saibot ledger` shows it.")
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+
+
+class Stopped(BaseException):
+    """Ctrl-C, under a name that the command-line library does not swallow on the way up."""
+
+
+def _stop(number: int, frame: object) -> None:
+    raise Stopped
 
 
 def _say(line: str) -> None:

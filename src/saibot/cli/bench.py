@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +16,7 @@ def add_to(app: typer.Typer) -> None:
         help="Speed side by side with what users would do instead, as ratios from one run.", no_args_is_help=True
     )
     group.command("privatize")(bench_privatize)
+    group.command("search")(bench_search)
     app.add_typer(group, name="bench")
 
 
@@ -37,3 +40,30 @@ def bench_privatize(
     ]
     print_table(f"{rows:,} rows, 4 features, {keys:,} keys, from Parquet", ["", "best of 3", "ratio"], table, right=(1, 2))
     typer.echo(f"peak memory {number(found.peak_memory_mb)} MB; noise {number(found.noise_us_per_value, 3)} µs per value")
+
+
+def bench_search(
+    candidates: Annotated[int, typer.Option(help="Candidates of one feature each.", min=10)] = 10_000,
+    keys: Annotated[int, typer.Option(help="Keys of the domain.", min=2)] = 1000,
+    rows: Annotated[int, typer.Option(help="Rows of the request.", min=10)] = 20_000,
+    report: Annotated[Path | None, typer.Option(help="Folder for a figure of how the cost grows.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """A greedy step over a memory-mapped corpus, against the merge-and-fit loop and against streaming memory."""
+    from saibot.bench import scaling, search
+
+    with progress(quiet=json) as tell:
+        found = search.bench_search(candidates=candidates, keys=keys, rows=rows, tell=tell)
+        figure = scaling.write_report(scaling.bench_scaling(tell=tell), report) if report else None
+    if figure:
+        print(f"wrote {figure}", file=sys.stderr)
+    if json:
+        print_json(found.to_json())
+        return
+    table = [
+        ["this engine, one greedy step", f"{number(found.engine_us_per_candidate, 3)} µs"],
+        ["pandas merge + scikit-learn, per candidate", f"{number(found.loop_us_per_candidate, 3)} µs"],
+        ["speed-up", f"{number(found.speedup, 3)}×"],
+        ["share of streaming memory bandwidth", f"{number(100 * found.bandwidth_fraction, 3)} %"],
+    ]
+    print_table(f"{candidates:,} candidates, {keys:,} keys, {rows:,} rows", ["", "per candidate"], table, right=(1,))

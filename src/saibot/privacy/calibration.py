@@ -56,6 +56,14 @@ def classical_mu(budget: Budget) -> float:
     return float(budget.epsilon) / math.sqrt(2 * math.log(1.25 / float(budget.delta)))
 
 
+def calibrated_mu(budget: Budget, calibration: str, *, touched: int) -> float:
+    """The mu of a plan. A classical one is lower than the analytic one except where epsilon is so small that the integer
+    grid's own loss matters; there the lemma decides."""
+    if calibration == "analytic":
+        return analytic_mu(budget, touched=touched)
+    return min(classical_mu(budget), analytic_mu(budget, touched=touched))
+
+
 def analytic_mu(budget: Budget, *, touched: int, steps: int = STEPS_PER_SIGMA) -> float:
     """The largest mu whose *integer* release is (epsilon, delta)-DP; `touched` as in `certified_delta`."""
     if budget.pure:
@@ -88,6 +96,8 @@ def certified_delta(mu: float, epsilon: float, *, touched: int, steps: float, ta
     """
     tail = max(target, 1e-300) * 1e-6
     k = touched / (8 * steps**2)
+    if k > 100:
+        return 1.0
     chi = math.sqrt(float(chdtri(touched, tail)))
     h = (mu + math.sqrt(touched) / (2 * steps) + chi) ** 2 / (8 * steps**2)
-    return math.exp(k) * (gaussian_delta(mu, epsilon - h - k) + tail)
+    return min(math.exp(k) * (gaussian_delta(mu, epsilon - h - k) + tail), 1.0)

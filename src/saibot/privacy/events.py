@@ -62,7 +62,11 @@ def event_from_json(document: dict[str, Any]) -> Event:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The composition of many events on one dataset: Gaussian mu^2 add, pure epsilons add (also adaptively)."""
+    """The composition of many events on one dataset: Gaussian mu^2 add, pure epsilons add.
+
+    What a later release is about may depend on earlier answers. Where both kinds occur, its price may not: see
+    integer_release.proof.md, composition.
+    """
 
     mu_squared: float
     touched: int

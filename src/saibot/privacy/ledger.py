@@ -238,8 +238,12 @@ class Ledger:
             os.chmod(self._path, 0o600)
             db.execute("PRAGMA synchronous = FULL")
             db.execute("PRAGMA foreign_keys = ON")
-            if db.execute("PRAGMA user_version").fetchone()[0] == 0:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version == 0:
                 db.executescript("BEGIN IMMEDIATE;" + _SCHEMA + _APPEND_ONLY + "PRAGMA user_version = 1; COMMIT;")
+            elif version != 1:
+                db.close()
+                raise SaibotError(f"the ledger at {self._path} was written by a newer saibot.", hint="Upgrade saibot.")
         except (OSError, sqlite3.Error) as problem:
             raise self._unusable(problem) from None
         return db

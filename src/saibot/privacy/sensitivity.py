@@ -154,11 +154,41 @@ def _maximum(coefficients: list[float], low: float, high: float) -> float:
         constant, linear, square = (*coefficients, 0.0, 0.0)[:3]
         points = [low, high] if square >= 0 else [low, high, min(max(-linear / (2 * square), low), high)]
         return max(constant + linear * x + square * x * x for x in points)
-    polynomial = np.polynomial.Polynomial(coefficients, domain=[low, high], window=[low, high])
-    candidates = [low, high]
-    derivative = np.trim_zeros(np.asarray(polynomial.deriv().coef, dtype=float), "b")
-    if len(derivative) > 1:
-        for root in np.polynomial.polynomial.polyroots(derivative):
-            # A double root may come out with a small imaginary part; an extra candidate does no harm.
-            candidates.append(min(max(float(root.real), low), high))
-    return max(float(polynomial(c)) for c in candidates)
+    # In units of the interval, where a coefficient's size is its effect: one below 1e-20 of the largest has none.
+    scaled = [c * high**i for i, c in enumerate(coefficients)]
+    low, high = low / high, 1.0
+    slope = _derivative(scaled)
+    negligible = 1e-20 * max(map(abs, slope))
+    while slope and abs(slope[-1]) <= negligible:
+        slope.pop()
+    bend = _derivative(slope)
+    best = max(_value(scaled, low), _value(scaled, high))
+    for root in _real_parts_of_roots(slope):
+        # A double root may come out with a small imaginary part; an extra candidate does no harm.
+        x = min(max(root, low), high)
+        best = max(best, _value(scaled, x))
+        for _ in range(2):  # a root far outside takes digits from those inside; Newton's steps give them back
+            if (curvature := _value(bend, x)) == 0:
+                break
+            x = min(max(x - _value(slope, x) / curvature, low), high)
+            best = max(best, _value(scaled, x))
+    return best
+
+
+def _value(coefficients: list[float], x: float) -> float:
+    total = 0.0
+    for coefficient in reversed(coefficients):
+        total = total * x + coefficient
+    return total
+
+
+def _derivative(coefficients: list[float]) -> list[float]:
+    return [i * c for i, c in enumerate(coefficients)][1:]
+
+
+def _real_parts_of_roots(coefficients: list[float]) -> list[float]:
+    if len(coefficients) < 2:
+        return []
+    companion = np.eye(len(coefficients) - 1, k=-1)
+    companion[:, -1] -= np.array(coefficients[:-1]) / coefficients[-1]
+    return [float(x) for x in np.linalg.eigvals(companion).real]

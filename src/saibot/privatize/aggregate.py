@@ -14,11 +14,12 @@ from math import isfinite
 from operator import mul
 
 import ibis
+import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from saibot.errors import SaibotError
+from saibot.errors import InvalidInput, InvalidTable, SaibotError
 from saibot.privatize.prepare import NORM_CHECK, Grid, as_float, clip_norm, component_value, grid_steps, indicator_steps
 from saibot.privatize.read import Source
 from saibot.privatize.schema import Column, KeyColumn, ReleaseKey, card_features
@@ -65,8 +66,9 @@ def grid_rows(rows: Rows, grid: Grid) -> ibis.Table:
     table = kept_rows(rows)
     named = {}
     if rows.component is not None:
-        table = table.mutate(component_value=component_value(table, rows.columns, rows.component))
-        named["f0"] = grid_steps(table["component_value"], rows.component, grid)
+        name = _fresh("component_value", table)
+        table = table.mutate(**{name: component_value(table, rows.columns, rows.component)})
+        named["f0"] = grid_steps(table[name], rows.component, grid)
         box = grid.one**2
     else:
         for number, column in enumerate(rows.columns):
@@ -80,10 +82,18 @@ def grid_rows(rows: Rows, grid: Grid) -> ibis.Table:
             )
         box = grid.one**2 * card_features(rows.columns)
     for number, part in enumerate(rows.key.parts if rows.key else ()):
-        cell = table[part.column]
-        named[f"k{number}"] = cell.date() if part.dates and cell.type().is_timestamp() else cell
+        named[f"k{number}"] = _day(table[part.column]) if part.dates else table[part.column]
     names = [name for name in named if name.startswith("f")]
     return clip_norm(table.select(**named), names, grid, box_norm_squared=box)
+
+
+def _day(cell: ir.Column) -> ir.Column:
+    """The day of a time stamp, also of one in ISO text, which is what CSV holds."""
+    if cell.type().is_timestamp():
+        return cell.date()
+    if cell.type().is_string():
+        return ibis.ifelse(cell.substr(10, 1).isin([" ", "T"]), cell.substr(0, 10), cell)
+    return cell
 
 
 def aggregate(rows: Rows, grid: Grid, *, order: int) -> ExactStatistics:
@@ -107,6 +117,9 @@ def aggregate(rows: Rows, grid: Grid, *, order: int) -> ExactStatistics:
             "internal: a row left the norm clip longer than the bound; nothing was released. Please report this."
         )
     cells = np.column_stack([fetched.column(f"m{i}").to_numpy() for i in range(basis.size)]).astype(np.int64)
+    # Sums that wrapped around would be no sums. The grid leaves room for a thousand times as many rows as were promised.
+    if int(cells[:, 0].sum()) * grid.one**order > 1 << 62:
+        raise InvalidTable("the table has far more rows than its card allows.", hint="Raise max_rows in the card.")
     levels = fold_keys(rows.key, fetched, cells) if rows.key else ()
     whole = cells.sum(axis=0, dtype=np.int64) if len(cells) else np.zeros(basis.size, np.int64)
     return ExactStatistics(basis, grid, levels, whole, rows=int(whole[0]))
@@ -161,8 +174,18 @@ def kept_rows(rows: Rows) -> ibis.Table:
     table = rows.source.table
     if rows.id_column is None:
         return table
+    if rows.source.engine.name == "polars":
+        raise InvalidInput("the Polars engine cannot keep to so many rows per individual.", hint="Use --backend duckdb.")
     order = [table[name].cast("string") for name in dict.fromkeys(c.column for c in rows.columns)]
     order += [table[part.column].cast("string") for part in rows.key.parts] if rows.key else []
     number = ibis.row_number().over(ibis.window(group_by=table[rows.id_column], order_by=order))
-    numbered = table.filter(table[rows.id_column].notnull()).mutate(row_of_individual=number)
-    return numbered.filter(numbered["row_of_individual"] < rows.rows_per_individual)
+    name = _fresh("row_of_individual", table)
+    numbered = table.filter(table[rows.id_column].notnull()).mutate(**{name: number})
+    return numbered.filter(numbered[name] < rows.rows_per_individual)
+
+
+def _fresh(name: str, table: ibis.Table) -> str:
+    """A name for a column of our own that does not cover one of the table's."""
+    while name in table.columns:
+        name += "_"
+    return name

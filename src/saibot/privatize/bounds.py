@@ -14,6 +14,7 @@ from fractions import Fraction
 import ibis
 import numpy as np
 
+from saibot.privacy.budget import Budget
 from saibot.privatize.aggregate import Rows, kept_rows
 from saibot.privatize.noise import NoiseSource
 from saibot.privatize.prepare import as_float
@@ -45,12 +46,15 @@ def buy_bounds(rows: Rows, column: Column, epsilon: Decimal, noise: NoiseSource)
     first, last = pick(below, total, low_at), pick(below, total, high_at)
     if last <= first:
         first, last = max(first - 1, 0), min(first + 1, _FINE)
-    return numeric_feature(column.name, column.facts, twelve_digits(fine[first]), twelve_digits(fine[last]))
+    lower, upper = twelve_digits(fine[first]), twelve_digits(fine[last])
+    # The card could not know these bounds: its missing value moves to the nearest one instead of failing after payment.
+    missing = None if column.facts.missing is None else min(max(column.facts.missing, lower), upper)
+    return numeric_feature(column.name, column.facts.model_copy(update={"missing": missing}), lower, upper)
 
 
-def bought_shares(columns: list[Column], epsilon: Decimal) -> dict[str, Decimal]:
-    """What each feature's bounds cost, as exact decimals."""
-    return {column.name: epsilon * Decimal(facts.buy) for column in columns if (facts := column.to_buy) is not None}
+def bought_shares(columns: list[Column], budget: Budget) -> dict[str, Decimal]:
+    """What each feature's bounds cost: shares of epsilon, rounded down."""
+    return {column.name: budget.share(facts.buy).epsilon for column in columns if (facts := column.to_buy) is not None}
 
 
 def ranks(rows: Rows, column: Column, candidates: Sequence[float]) -> tuple[np.ndarray, int]:

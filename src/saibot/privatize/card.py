@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
-from saibot.errors import InvalidCard
+from saibot.errors import InvalidBudget, InvalidCard
 from saibot.privacy.budget import Budget, exact_decimal
 from saibot.privacy.neighbours import Neighbours
 from saibot.sketch.header import Label, Name, Text
@@ -41,15 +40,22 @@ class DatasetFacts(CardPart):
         return self
 
 
+def _is_share(text: str) -> bool:
+    try:
+        return 0 < exact_decimal(text, name="buy") < 1
+    except InvalidBudget:
+        return False
+
+
 class BoughtBounds(CardPart):
     """bounds = { buy = "0.1" }: private quantiles, paid with this share of the budget."""
 
     buy: str
-    quantiles: tuple[float, float] = (0.01, 0.99)
+    quantiles: tuple[float, float] = (0.05, 0.95)  # further out, few rows tell candidates apart
 
     @model_validator(mode="after")
     def _ranges(self) -> Self:
-        if not 0 < exact_decimal(self.buy, name="buy") < 1:
+        if not _is_share(self.buy):
             raise ValueError("buy must be a share of the budget between 0 and 1, such as '0.1'")
         if not 0 <= self.quantiles[0] < self.quantiles[1] <= 1:
             raise ValueError("quantiles must be two fractions, the lower first")
@@ -70,8 +76,12 @@ class FeatureFacts(CardPart):
     def _one_kind(self) -> Self:
         if (self.bounds is None) == (self.levels is None):
             raise ValueError("a feature has bounds (a numeric column) or levels (a categorical one)")
-        if isinstance(self.bounds, tuple) and not self.bounds[0] < self.bounds[1]:
-            raise ValueError("bounds are upside down: the lower one comes first")
+        if isinstance(self.bounds, tuple):
+            lower, upper = self.bounds
+            if not lower < upper:
+                raise ValueError("bounds are upside down: the lower one comes first")
+            if max(abs(lower), abs(upper)) > 1e300 or upper - lower < 1e-300:
+                raise ValueError("bounds are too large, or too close together, for floating point numbers")
         if self.levels is not None:
             if not self.levels or len(set(self.levels)) != len(self.levels) or len(self.levels) > 1000:
                 raise ValueError("levels must be a list of 1 to 1000 different values")
@@ -114,8 +124,8 @@ class KeyFacts(CardPart):
     def _one_kind(self) -> Self:
         if (self.domain is None) == (self.parts is None):
             raise ValueError("a key has a domain (one column) or parts (names of other keys)")
-        if self.parts is not None and (len(self.parts) < 2 or self.levels or self.column):
-            raise ValueError("a composite key names at least two other keys, and has neither column nor levels")
+        if self.parts is not None and (len(set(self.parts)) < max(len(self.parts), 2) or self.levels or self.column):
+            raise ValueError("a composite key names at least two different other keys, and has neither column nor levels")
         return self
 
 
@@ -123,6 +133,16 @@ class BudgetFacts(CardPart):
     """[budget]: the cap on everything ever released about this dataset."""
 
     cap: dict[Literal["epsilon", "delta"], str]
+
+    @model_validator(mode="after")
+    def _is_a_budget(self) -> Self:
+        if "epsilon" not in self.cap:
+            raise ValueError("the cap needs an epsilon")
+        try:
+            _ = self.limit
+        except InvalidBudget as problem:
+            raise ValueError(problem.message.removesuffix(".")) from None
+        return self
 
     @property
     def limit(self) -> Budget:
@@ -139,7 +159,7 @@ class ComponentFacts(CardPart):
 
     @model_validator(mode="after")
     def _share(self) -> Self:
-        if not Decimal(0) < exact_decimal(self.buy, name="buy") < 1:
+        if not _is_share(self.buy):
             raise ValueError("buy must be a share of the budget between 0 and 1, such as '0.2'")
         return self
 
@@ -159,6 +179,11 @@ class Card(CardPart):
         for name in (*self.features, *self.keys):
             if set(name) & set("*:="):
                 raise ValueError(f"the name {name!r} may not contain '*', ':' or '='")
+        if "1" in self.features:
+            raise ValueError("a feature may not be called '1', which is the name of the count")
+        for name, feature in self.features.items():
+            if any(len(f"{name}={level}") > 200 for level in feature.levels or ()):
+                raise ValueError(f"feature {name!r} has a level that is too long: with its name, at most 200 letters")
         for key, facts in self.keys.items():
             for part in facts.parts or ():
                 if part not in self.keys or self.keys[part].parts is not None:
@@ -185,7 +210,9 @@ class Card(CardPart):
 
 def card_message(problem: ValidationError) -> str:
     """One line for the first thing wrong with a card. A card is public, so what it says may be quoted."""
-    first = problem.errors(include_url=False)[0]
+    found = problem.errors(include_url=False)
+    # Bounds are a pair or a table, and pydantic complains about both: what is wrong within the one that was meant says more.
+    first = next((error for error in found if error["type"] not in ("tuple_type", "model_type")), found[0])
     steps = [str(step) for step in first["loc"] if step not in ("BoughtBounds", "tuple[FiniteFloat,FiniteFloat]")]
     reason = first["msg"].removeprefix("Value error, ")
     place = ".".join(step for step in steps if not step.startswith("tuple["))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from saibot.errors import UnsupportedPlan
+from saibot.errors import SaibotError, UnsupportedPlan
 from saibot.privacy.mechanisms import Plan
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize.aggregate import ExactStatistics, Rows, fold_keys, grid_rows
@@ -62,6 +62,8 @@ def single_rows(rows: Rows, grid: Grid, *, order: int) -> Iterable[ExactStatisti
     basis = Basis(rows.features, order)
     fetched = rows.source.fetch(grid_rows(rows, grid))
     cells = np.column_stack([fetched.column(f"f{i}").to_numpy() for i in range(len(rows.features))])
+    if (cells.astype(np.int64) ** 2).sum(axis=1).max(initial=0) > grid.norm_squared:
+        raise SaibotError("internal: a row is longer than the bound; nothing was released. Please report this.")
     lifted = lift(basis, cells.astype(np.int64))
     for number in range(len(lifted)):
         one = lifted[number : number + 1]

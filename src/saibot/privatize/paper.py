@@ -12,7 +12,7 @@ import ibis
 import ibis.expr.types as ir
 import numpy as np
 
-from saibot.errors import InvalidInput
+from saibot.errors import InvalidInput, InvalidTable
 from saibot.privatize.aggregate import Rows
 from saibot.privatize.schema import Column, numeric_feature, twelve_digits
 from saibot.sketch.header import Feature
@@ -51,6 +51,8 @@ def prepare_as_in_paper(rows: Rows) -> Rows:
 
 def _component(rows: Rows) -> Feature:
     scaled = np.column_stack([_scaled(rows, column) for column in rows.columns])
+    if not len(scaled):
+        raise InvalidTable("the table has no rows.", hint="The paper's preparation reads its numbers from them.")
     _, vectors = np.linalg.eigh(np.cov(scaled.T, bias=True))
     direction = vectors[:, -1]
     largest = twelve_digits(np.abs(scaled @ direction).max()) or 1.0

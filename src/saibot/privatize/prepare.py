@@ -51,7 +51,8 @@ def grid_steps(number: ir.FloatingColumn, feature: Feature, grid: Grid) -> ir.In
                 f"the bounds of feature {feature.name!r} are too close together for their size.",
                 hint="Shift the column so that its bounds lie nearer to 0.",
             )
-    missing = math.floor((feature.missing - offset) * factor + 0.5) if feature.missing is not None else 0.0
+    missing = math.floor((feature.missing - offset) * factor + 0.5) if feature.missing is not None else 0
+    missing = min(max(missing, -grid.one), grid.one)  # not one of the checked end points: it may have lost other digits
     value = ibis.cases(
         ((number >= _float(lower)) & (number <= _float(upper)), (number - _float(offset)) * _float(factor)),
         (number < _float(lower), _float(-one)),

@@ -32,7 +32,14 @@ from saibot.privatize.noise import NoiseSource, OpenDPNoise
 from saibot.privatize.prepare import Grid
 from saibot.privatize.read import BackendName, TableLike, open_table
 from saibot.privatize.release import NoisyStatistics, choose_grid, release, value_count
-from saibot.privatize.schema import ReleaseKey, check_types, default_bound_squared, resolve_features, resolve_key
+from saibot.privatize.schema import (
+    ReleaseKey,
+    check_names,
+    check_types,
+    default_bound_squared,
+    resolve_features,
+    resolve_key,
+)
 from saibot.sketch import SUFFIX, Feature, Header, Key, KeyPart, LevelTable, Sketch, read_sketch, write_sketch
 from saibot.sketch.domain import OTHER
 from saibot.sketch.header import Assumptions, Dataset, GlobalBlock, Preparation
@@ -108,7 +115,9 @@ def privatize(
     stored = ledger.find(charge)
     if stored is not None and (path := sketch_path(ledger, stored.digest)).is_file():
         content = path.read_bytes()
-        return Released(read_sketch(content), content, stored, repeated=True)
+        sketch = read_sketch(content)
+        if sketch.header.simulation == noise.simulated:  # a simulation does not stand in for a release, nor the reverse
+            return Released(sketch, content, stored, repeated=True)
     if not ready.bought and not ready.component_plan and not request.per_tuple:
         # Nothing has to be drawn to know the exact sums: an unreadable table is found before it costs anything.
         progress("aggregating", None)
@@ -138,21 +147,25 @@ def prepare(
     if component and any(column.facts.levels is not None for column in columns):
         raise InvalidInput("a component is made of numeric features.", hint="Leave categorical ones out of its list.")
     key = resolve_key(card, request.key)
-    text = [part.column for part in key.parts if not part.dates] if key else []
-    text += [column.column for column in columns if column.facts.levels is not None] + ([facts.id] if facts.id else [])
+    # Text is read cell by cell; a type that an engine infers from all rows would let one row change how others are read.
+    text = [part.column for part in key.parts] if key else []
+    text += [column.column for column in columns if column.facts.levels is not None or column.facts.text == "missing"]
+    text += [facts.id] if facts.id else []
     progress("reading the table's columns", None)
     source = open_table(table, text_columns=tuple(dict.fromkeys(text)), backend=request.backend)
-    check_types(columns, key, facts.id, dict(source.table.schema().items()))
+    schema = dict(source.table.schema().items())
+    check_names(columns, key, facts.id, schema)
     rows = Rows(source, columns, None, key, facts.id, facts.rows_per_individual)
+    row_count_public = request.neighbours is Neighbours.REPLACE_ONE and facts.id is None
+    try:
+        check_types(columns, schema)
+    except InvalidTable:
+        if row_count_public and source.path is not None:
+            _public_count(rows, progress)  # the columns of a file without rows have no type: say that it is empty instead
+        raise
     if request.paper_preparation:
         rows = paper.prepare_as_in_paper(rows)
-    row_count_public = request.neighbours is Neighbours.REPLACE_ONE and facts.id is None
-    row_count = None
-    if row_count_public:
-        progress("counting rows", None)
-        row_count = count_rows(rows)
-        if row_count == 0:
-            raise InvalidTable("the table has no rows.", hint="Under replace-one there is nobody in it to replace.")
+    row_count = _public_count(rows, progress) if row_count_public else None
     most_rows = _most_rows(request, row_count)
     plans = _plans(request, rows, key, row_count, row_count_public)
     grid = choose_grid(plans[0], most_rows=1 if request.per_tuple else most_rows)
@@ -160,7 +173,7 @@ def prepare(
     if request.per_tuple:
         draws = local.check_local(plans[0], key.level_sizes if key else (), row_count or 0)
     fingerprint = ledger.fingerprint(source.content())
-    bought = bounds.bought_shares(columns, request.budget.epsilon) if not request.paper_preparation else {}
+    bought = bounds.bought_shares(columns, request.budget) if not request.paper_preparation else {}
     return Prepared(request, rows, *plans, bought, row_count, most_rows, grid, draws, fingerprint)
 
 
@@ -219,6 +232,14 @@ def write_safely(path: Path, content: bytes) -> None:
 # ------------------------------------------------------------------------------------------------ inside
 
 
+def _public_count(rows: Rows, progress: Progress) -> int:
+    progress("counting rows", None)
+    found = count_rows(rows)
+    if found == 0:
+        raise InvalidTable("the table has no rows.", hint="Under replace-one there is nobody in it to replace.")
+    return found
+
+
 def _most_rows(request: ReleaseRequest, row_count: int | None) -> int:
     limit = request.card.dataset.max_rows
     if row_count is not None:
@@ -239,6 +260,8 @@ def _plans(
     if (key is None) != (layout == "union"):
         needs = "no key" if layout == "union" else "a key"
         raise InvalidInput(f"layout {layout} needs {needs}.", hint="Choose it with --key, or another --layout.")
+    if request.bound is not None and not (request.bound.is_finite() and request.bound > 0):
+        raise InvalidInput("the norm bound must be greater than 0.", hint="Leave --bound out for the default.")
     component = request.card.component if not request.paper_preparation else None
     single = component is not None or rows.component is not None
     squared = request.bound**2 if request.bound else Decimal(1) if single else default_bound_squared(rows.columns)
@@ -283,7 +306,7 @@ def _after_bounds(request: ReleaseRequest, rows: Rows) -> Budget:
     """What is left of the budget once bounds are bought: pure purchases come off epsilon."""
     if request.paper_preparation:
         return request.budget
-    spent = sum(bounds.bought_shares(rows.columns, request.budget.epsilon).values(), Decimal(0))
+    spent = sum(bounds.bought_shares(rows.columns, request.budget).values(), Decimal(0))
     if spent >= request.budget.epsilon:
         raise InvalidInput("buying bounds would take the whole budget.", hint="Lower the shares, or declare public bounds.")
     if spent and request.per_tuple:
@@ -389,6 +412,7 @@ def _header_key(key: ReleaseKey | None) -> Key | None:
             version=part.domain.version,
             size=len(part.domain),
             digest=part.domain.digest,
+            keys_digest=part.domain.keys_digest,
         )
         for part in key.parts
     )
@@ -401,7 +425,7 @@ def _level_keys(key: ReleaseKey | None) -> list[tuple[np.ndarray, ...]]:
         return []
     if len(key.parts) == 1:
         domain = key.parts[0].domain
-        levels = range(1 + len(domain.parents))
+        levels = range(1 + len(domain.level_names))
         return [(np.array([*domain.level_values(level), OTHER], dtype=object),) for level in levels]
     grids = np.meshgrid(*(np.array(part.domain.values, dtype=object) for part in key.parts), indexing="ij")
     return [tuple(np.append(grid.ravel(), OTHER) for grid in grids)]

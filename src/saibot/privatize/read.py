@@ -83,12 +83,16 @@ def _read_file(engine: Any, path: Path, text_columns: tuple[str, ...], backend: 
         import polars as pl
 
         overrides = {column: pl.String for column in text_columns}
-        return engine.read_csv(path, infer_schema_length=None, schema_overrides=overrides, separator=separator)
+        return engine.read_csv(
+            path, infer_schema_length=None, schema_overrides=overrides, separator=separator, try_parse_dates=True
+        )
+    # The dialect is fixed: were it sniffed, one row with a quote in it could change how all the others are read.
+    dialect: dict[str, Any] = {"delim": separator, "header": True, "quote": '"', "escape": '"', "comment": "", "skip": 0}
     # All rows are sniffed: a column is numeric because all of it is, not because its first rows happen to be.
-    header = engine.read_csv(path, sample_size=1000, delim=separator, all_varchar=True).columns
+    header = engine.read_csv(path, sample_size=1000, all_varchar=True, **dialect).columns
     types = {column: "VARCHAR" for column in text_columns if column in header}
     options: dict[str, Any] = {"types": types} if types else {}
-    return engine.read_csv(path, sample_size=-1, delim=separator, **options)
+    return engine.read_csv(path, sample_size=-1, **dialect, **options)
 
 
 class _no_cells_in_errors:

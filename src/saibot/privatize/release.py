@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -26,6 +27,7 @@ MAX_BITS = 15
 _MULTIPLIER_BITS = 12
 _LEAST_MULTIPLIER_BITS = 8
 _RANGE = 2.0**62  # what a scaled sum and its noise may fill of 64 bits
+_ROUNDING = 1 + 1e-12  # more than floats lose between a plan and its multipliers, so that noise errs upwards only
 _TAIL = 60.0  # noise beyond 60 scales never happens; if it did, 64-bit saturation would be post-processing
 
 
@@ -126,7 +128,7 @@ def centred_scatter(statistics: ExactStatistics) -> np.ndarray:
 
 def _tau(block: Block, multiplicity: int, grid: Grid, plan: Plan) -> float:
     """The noise a number should have, in grid units; the centred scatter's also covers its rounding to whole numbers."""
-    tau = block.noise_of(multiplicity) * float(grid.one) ** block.order
+    tau = block.noise_of(multiplicity) * float(grid.one) ** block.order * _ROUNDING
     if block.centred:
         m = plan.request.features
         rounding = m if plan.noise == "gaussian" else m * (m + 1) / 2
@@ -139,7 +141,8 @@ def _law_scale(plan: Plan, scale: float) -> float:
     return scale if plan.noise == "gaussian" else scale / math.sqrt(2)
 
 
-def _all_taus(plan: Plan, grid: Grid) -> list[tuple[Block, float]]:
+@lru_cache(maxsize=256)
+def _all_taus(plan: Plan, grid: Grid) -> tuple[tuple[Block, float], ...]:
     m = plan.request.features
     found = []
     for block in plan.blocks:
@@ -150,7 +153,7 @@ def _all_taus(plan: Plan, grid: Grid) -> list[tuple[Block, float]]:
             basis = Basis(names, block.order)
             weights = {monomial.multiplicity for monomial in basis.monomials[basis.slice(block.order)]}
         found += [(block, _tau(block, weight, grid, plan)) for weight in weights]
-    return found
+    return tuple(found)
 
 
 def _multiplier_bits(plan: Plan, grid: Grid, most_rows: int) -> int:
@@ -158,10 +161,13 @@ def _multiplier_bits(plan: Plan, grid: Grid, most_rows: int) -> int:
     taus = _all_taus(plan, grid)
     largest = max(tau for _, tau in taus)
     most = max(most_rows * float(grid.one) ** block.order / tau for block, tau in taus)
+    if STEPS_PER_SIGMA * math.sqrt(2) * (most + _TAIL) > _RANGE:  # the least scale there is would be too large already
+        return -1
     room = _RANGE / (largest * (most + _TAIL))
     return math.floor(math.log2(room)) if room >= 1 else -1
 
 
+@lru_cache(maxsize=256)
 def _scale(plan: Plan, grid: Grid, most_rows: int) -> float:
     bits = min(_multiplier_bits(plan, grid, most_rows), _MULTIPLIER_BITS)
     if bits < _LEAST_MULTIPLIER_BITS:
@@ -171,26 +177,28 @@ def _scale(plan: Plan, grid: Grid, most_rows: int) -> float:
 
 
 def _check_against_opendp(pieces: list[_Piece], plan: Plan, scale: float) -> None:
-    """What one individual can move in the integer vector, from its own multipliers, must be what OpenDP's map was asked for.
-
-    An independent second reading of the plan: the exact joint distance of the vector that is about to get noise.
-    """
+    """What one individual can move in the integer vector, by its own multipliers, must be what OpenDP's map allows."""
     law = _law_scale(plan, scale)
-    noise = [piece.least_noise(law, plan) for piece in pieces]
-    if any(piece.block.centred for piece in pieces):
-        moved = max(piece.block.sensitivity / least for piece, least in zip(pieces, noise, strict=True))
+    if not _confirmed(plan, law, tuple(piece.least_noise(law, plan) for piece in pieces)):
+        raise SaibotError(
+            "internal: OpenDP's privacy map does not confirm the plan; nothing was released. Please report this."
+        )
+
+
+@lru_cache(maxsize=256)
+def _confirmed(plan: Plan, law: float, noise: tuple[float, ...]) -> bool:
+    """An independent second reading of the plan: the exact joint distance of the vector that is about to get noise."""
+    if any(block.centred for block in plan.blocks):
+        moved = max(block.sensitivity / least for block, least in zip(plan.blocks, noise, strict=True))
     else:
-        moved = cost(tuple(piece.block for piece in pieces), noise, plan.request)
+        moved = cost(plan.blocks, list(noise), plan.request)
     if plan.noise == "gaussian":
         assert plan.mu is not None
         claimed, given = plan.mu**2 / 2, gaussian_measurement(law).map(moved * law)
     else:
         claimed = float(plan.request.budget.epsilon * plan.request.share)
         given = laplace_measurement(law).map(math.floor(moved * law))
-    if given > claimed * (1 + 1e-9):
-        raise SaibotError(
-            "internal: OpenDP's privacy map does not confirm the plan; nothing was released. Please report this."
-        )
+    return bool(given <= claimed * (1 + 1e-9))
 
 
 def _collect(pieces: list[_Piece], noisy: np.ndarray, statistics: ExactStatistics, plan: Plan) -> NoisyStatistics:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import ibis.expr.datatypes as dt
 
-from saibot.errors import InvalidCard, InvalidTable
+from saibot.errors import InvalidCard, InvalidDomain, InvalidTable
 from saibot.privatize.card import BoughtBounds, Card, DomainFacts, FeatureFacts
 from saibot.privatize.domain_file import read_domain
-from saibot.sketch.domain import KeyDomain
+from saibot.sketch.domain import MAX_KEYS, KeyDomain
 from saibot.sketch.header import Feature
 
 
@@ -53,11 +53,13 @@ class ReleaseKey:
                 size *= len(part.domain)
             return (size + 1,)
         domain = self.parts[0].domain
-        return tuple(len(domain.level_values(level)) + 1 for level in range(1 + len(domain.parents)))
+        return tuple(len(domain.level_values(level)) + 1 for level in range(1 + len(domain.level_names)))
 
 
 def resolve_features(card: Card, chosen: tuple[str, ...]) -> list[Column]:
     """The chosen features (all when none are named) as columns; a categorical one becomes one indicator per level."""
+    if len(set(chosen)) < len(chosen):
+        raise InvalidCard("a feature is named twice.", hint="Name each feature once.")
     unknown = [name for name in chosen if name not in card.features]
     if unknown:
         raise InvalidCard(f"the card has no feature {unknown[0]!r}.", hint=f"It has {', '.join(card.features)}.")
@@ -102,16 +104,23 @@ def card_features(columns: list[Column]) -> int:
     return len({column.feature.column if column.feature and column.feature.column else column.name for column in columns})
 
 
-def check_types(
+def check_names(
     columns: list[Column], key: ReleaseKey | None, id_column: str | None, schema: dict[str, dt.DataType]
 ) -> None:
-    """Every column is there and numeric features are numbers. Says names and types, never a value."""
+    """Every column of the card is there."""
     wanted = [column.column for column in columns]
     wanted += [part.column for part in key.parts] if key else []
     wanted += [id_column] if id_column else []
     for name in wanted:
         if name not in schema:
-            raise InvalidTable(f"the table has no column {name!r}.", hint=f"It has {', '.join(map(repr, schema))}.")
+            # Its columns are not listed here: without a header line, their names would be the first row's cells.
+            raise InvalidTable(
+                f"the table has no column {name!r}.", hint="`saibot init TABLE` writes a card with its columns."
+            )
+
+
+def check_types(columns: list[Column], schema: dict[str, dt.DataType]) -> None:
+    """Numeric features are numbers. Says names and types, never a value."""
     for column in columns:
         kind = schema[column.column]
         numeric = kind.is_numeric() or kind.is_boolean()
@@ -130,7 +139,10 @@ def resolve_key(card: Card, name: str | None) -> ReleaseKey | None:
         raise InvalidCard(f"the card has no key {name!r}.", hint=f"It has {have}; a key needs a public domain.")
     facts = card.keys[name]
     parts = tuple(_key_column(card, part) for part in facts.parts or (name,))
-    return ReleaseKey(name, parts)
+    key = ReleaseKey(name, parts)
+    if key.level_sizes[0] > MAX_KEYS + 1:
+        raise InvalidDomain(f"the parts of key {name!r} have more than {MAX_KEYS:,} combinations.")
+    return key
 
 
 def _key_column(card: Card, name: str) -> KeyColumn:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
 
@@ -18,6 +18,7 @@ import numpy as np
 from saibot.errors import InvalidDomain
 
 OTHER = "__other__"
+_SEPARATOR = "\x1f"
 MAX_KEYS = 5_000_000
 
 
@@ -28,12 +29,16 @@ def normal_key(text: str) -> str:
 
 @dataclass(frozen=True)
 class KeyDomain:
-    """A named, versioned, ordered set of keys with their nested parents (finest level first)."""
+    """A named, versioned, ordered set of keys, with the coarser keys that each belongs to.
+
+    `parents` lists every coarser level on offer; `level_names` those in use, fine to coarse, which must be nested.
+    """
 
     id: str
     version: int
     values: tuple[str, ...]
-    parents: tuple[tuple[str, tuple[str, ...]], ...] = field(default=())  # (level name, parent of every key)
+    parents: tuple[tuple[str, tuple[str, ...]], ...] = ()  # (level name, parent of every key)
+    level_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -46,8 +51,14 @@ class KeyDomain:
             raise InvalidDomain(f"the key domain {self.id!r} holds an empty key or the reserved key {OTHER!r}.")
         if len(set(self.values)) != len(self.values):
             raise InvalidDomain(f"the key domain {self.id!r} holds a key twice.", hint="Each key stands in it once.")
-        finer = self.values
+        if any(_SEPARATOR in text for _, texts in (("", self.values), *self.parents) for text in texts):
+            raise InvalidDomain(f"the key domain {self.id!r} holds the control character that its digest separates keys by.")
         for level, parents in self.parents:
+            if len(parents) != len(self.values) or OTHER in parents or "" in parents:
+                raise InvalidDomain(f"level {level!r} of the key domain {self.id!r} does not give every key a parent.")
+        finer = self.values
+        for level in self.level_names:
+            parents = self._parents_at(level)
             _check_nested(self.id, level, finer, parents)
             finer = parents
 
@@ -84,31 +95,25 @@ class KeyDomain:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of values and parents in order: two parties with the same digest mean the same keys in the same order."""
+        """sha256 of values and all parents in order: the same file gives the same digest, whatever levels are in use."""
         sha = hashlib.sha256()
         for name, column in (("", self.values), *self.parents):
             sha.update(f"{name}\x1f{len(column)}\x1e".encode())
-            sha.update("\x1f".join(column).encode())
+            sha.update(_SEPARATOR.join(column).encode())
         return sha.hexdigest()
 
-    @property
-    def level_names(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.parents)
+    @cached_property
+    def keys_digest(self) -> str:
+        """sha256 of the keys alone, in order: two domains with the same one join key by key."""
+        return keys_digest(self.values)
 
     def with_levels(self, names: Sequence[str]) -> KeyDomain:
-        """The same keys with only these coarser levels, fine to coarse."""
-        known = dict(self.parents)
-        missing = [name for name in names if name not in known]
-        if missing:
-            raise InvalidDomain(
-                f"the key domain {self.id!r} has no level {missing[0]!r}.",
-                hint=f"It has {', '.join(known) or 'none'}.",
-            )
-        return KeyDomain(self.id, self.version, self.values, tuple((name, known[name]) for name in names))
+        """The same keys with these coarser levels in use, fine to coarse."""
+        return replace(self, level_names=tuple(names))
 
     def level_values(self, level: int) -> tuple[str, ...]:
         """The keys of a level: 0 the domain itself, 1 its first parents in order of appearance, and so on."""
-        return self.values if level == 0 else tuple(dict.fromkeys(self.parents[level - 1][1]))
+        return self.values if level == 0 else tuple(dict.fromkeys(self._parents_at(self.level_names[level - 1])))
 
     def parent_index(self, level: int) -> np.ndarray:
         """For every key of level 0, then the catch-all: its row among `level_values(level)`, then the catch-all's."""
@@ -116,14 +121,21 @@ class KeyDomain:
         if level == 0:
             return np.arange(len(keys) + 1)
         position = {key: i for i, key in enumerate(keys)}
-        return np.array([*(position[parent] for parent in self.parents[level - 1][1]), len(keys)])
+        return np.array([*(position[parent] for parent in self._parents_at(self.level_names[level - 1])), len(keys)])
+
+    def _parents_at(self, level: str) -> tuple[str, ...]:
+        for name, parents in self.parents:
+            if name == level:
+                return parents
+        have = ", ".join(name for name, _ in self.parents) or "none"
+        raise InvalidDomain(f"the key domain {self.id!r} has no level {level!r}.", hint=f"It has {have}.")
+
+
+def keys_digest(values: Sequence[str]) -> str:
+    return hashlib.sha256(_SEPARATOR.join(values).encode()).hexdigest()
 
 
 def _check_nested(id: str, level: str, finer: tuple[str, ...], parents: tuple[str, ...]) -> None:
-    if len(parents) != len(finer):
-        raise InvalidDomain(f"level {level!r} of the key domain {id!r} does not give every key a parent.")
-    if OTHER in parents or "" in parents:
-        raise InvalidDomain(f"level {level!r} of the key domain {id!r} holds an empty or reserved parent.")
     chosen: dict[str, str] = {}
     for key, parent in zip(finer, parents, strict=True):
         if chosen.setdefault(key, parent) != parent:

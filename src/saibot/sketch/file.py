@@ -80,7 +80,7 @@ def _read(buffer: pa.Buffer) -> Sketch:
         allowed = (pa.int8(), pa.string(), pa.float64())
         if any(field.type not in allowed for field in schema):
             raise InvalidSketch("the sketch holds a column of a type that sketches do not have.")
-        batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+        batches = [pa.ipc.read_record_batch(message, schema) for message in _batch_messages(buffer)]
     for batch in batches:
         batch.validate(full=True)
         if any(column.null_count for column in batch.columns):
@@ -98,6 +98,32 @@ def _read(buffer: pa.Buffer) -> Sketch:
         values = np.column_stack([batch.column(name).to_numpy() for name in columns])
         levels.append(LevelTable(keys, values))
     return Sketch(header, tuple(levels))
+
+
+def _batch_messages(buffer: pa.Buffer) -> list[Any]:
+    """The record batches as they stand in the file, none of them unpacked: a hostile one could fill the memory."""
+    stream = pa.ipc.MessageReader.open_stream(pa.BufferReader(buffer.slice(len(b"ARROW1\0\0"))))
+    messages: list[Any] = list(stream)[1:]  # the first is the schema
+    for message in messages:
+        if message.type != "record batch" or _is_compressed(bytes(message.metadata)):
+            raise InvalidSketch("the sketch is compressed or holds dictionaries, which sketches are not and do not.")
+    return messages
+
+
+def _is_compressed(metadata: bytes) -> bool:
+    """Whether a record batch's flatbuffer (Message.fbs) has a compression: field 3 of its header, which is field 2."""
+
+    def field(table: int, number: int) -> int | None:
+        vtable = table - int.from_bytes(metadata[table : table + 4], "little", signed=True)
+        size, slot = int.from_bytes(metadata[vtable : vtable + 2], "little"), 4 + 2 * number
+        offset = int.from_bytes(metadata[vtable + slot : vtable + slot + 2], "little") if slot < size else 0
+        return table + offset if offset else None
+
+    def follow(place: int) -> int:
+        return place + int.from_bytes(metadata[place : place + 4], "little")
+
+    header = field(follow(0), 2)
+    return header is None or field(follow(header), 3) is not None
 
 
 def _read_header(schema: pa.Schema) -> Header:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints, model_validator
 
 from saibot.errors import InvalidSketch, SaibotError
-from saibot.privacy.budget import Budget
-from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan, same_plan
+from saibot.privacy.budget import Budget, exact_decimal
+from saibot.privacy.mechanisms import Plan, PlanRequest, confirmed
 from saibot.privacy.mechanisms.plan import Block
 from saibot.privacy.neighbours import Neighbours
 
@@ -73,7 +72,8 @@ class KeyPart(Part):
     domain: Label
     version: int = Field(ge=1)
     size: int = Field(ge=1)
-    digest: Hex
+    digest: Hex  # of the domain with all its parents
+    keys_digest: Hex  # of its keys alone: what joins
 
 
 class Key(Part):
@@ -147,20 +147,30 @@ class Header(Part):
         return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
     def read_plan(self) -> Plan:
-        """The plan, recomputed from its request: a header that claims less noise than its budget asks for is refused."""
+        """The plan, checked against its request: a header that claims less noise than its budget asks for is refused."""
         try:
             request = PlanRequest.from_json(self.plan["request"])
             claimed = _claimed_plan(self.plan, request)
             budget = Budget(self.budget["epsilon"], self.budget["delta"])
-        except (KeyError, TypeError, ValueError, ArithmeticError, SaibotError):
+            bound_squared = exact_decimal(self.bound_squared, name="bound_squared")
+        except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, SaibotError):
             raise InvalidSketch("the sketch's plan cannot be read.") from None
-        honest = make_plan(request)
-        if not same_plan(claimed, honest):
-            raise InvalidSketch("the sketch's noise is not what its mechanism gives at its budget.")
+        # Sizes first: planning for more features than there are could take for ever.
+        if bound_squared != request.bound_squared or request.features != len(self.features):
+            raise InvalidSketch("the sketch's plan does not fit its features.")
+        if self.plan != claimed.to_json():
+            raise InvalidSketch("the sketch's plan holds a field that plans do not have.")
+        assumed = self.assumptions
+        if (request.neighbours, request.rows_per_individual, request.row_count_public) != (
+            self.neighbours,
+            assumed.rows_per_individual,
+            assumed.row_count_public,
+        ):
+            raise InvalidSketch("the sketch's plan protects something else than its header says.")
         if request.budget.epsilon > budget.epsilon or request.budget.delta > budget.delta:
             raise InvalidSketch("the sketch's plan spends more than its budget.")
-        if Decimal(self.bound_squared) != request.bound_squared or request.features != len(self.features):
-            raise InvalidSketch("the sketch's plan does not fit its features.")
+        if not confirmed(claimed):
+            raise InvalidSketch("the sketch's noise is not what its mechanism gives at its budget.")
         return claimed
 
 

@@ -105,8 +105,10 @@ class Sketch:
         for number, table in enumerate(self.levels):
             if table.values.shape[1] != self.key_basis.size or not np.isfinite(table.values).all():
                 raise InvalidSketch("the sketch's columns do not fit its plan, or hold numbers that are not finite.")
-            if number == 0 and header.key and len(table) != int(np.prod([p.size for p in header.key.parts])) + 1:
+            if number == 0 and header.key and len(table) != math.prod(p.size for p in header.key.parts) + 1:
                 raise InvalidSketch("the sketch does not hold every key of its domain.")
+        if plan.request.keys and plan.request.keys != tuple(map(len, self.levels)):
+            raise InvalidSketch("the sketch does not hold every key of its levels.")
         for block in plan.blocks:
             if block.scope == "global":
                 values = self.whole(block.order)
@@ -116,6 +118,12 @@ class Sketch:
             raise InvalidSketch("the sketch holds a global block that its plan does not name.")
         if (header.rows is not None) != plan.request.row_count_public:
             raise InvalidSketch("the sketch's row count is not public under its neighbouring relation.")
+        if (1 if header.model == "local" else header.rows) != plan.request.rows:
+            raise InvalidSketch("the sketch's row count is not the one that its plan was made for.")
+        if header.model == "local" and header.rows is None:
+            raise InvalidSketch("the sketch is a sum of reports, but does not say of how many.")
+        if header.simulation != (header.assumptions.noise == "simulated"):
+            raise InvalidSketch("the sketch contradicts itself about where its noise came from.")
 
 
 def per_key_basis(features: tuple[str, ...], plan: Plan) -> Basis:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import combinations_with_replacement
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import minimize
@@ -35,6 +35,7 @@ from saibot.privacy.mechanisms.plan import Block, PlanRequest
 TYPICAL_KEYS = 100
 TYPICAL_ROWS_PER_KEY = 30
 TYPICAL_CHILDREN = 10
+_WIDEST = math.log(1000)  # how far `auto` may go from the proportions of `alg2`
 
 
 def allocate(request: PlanRequest, blocks: tuple[Block, ...], cost: Callable[[list[float]], float]) -> list[float]:
@@ -58,8 +59,13 @@ def _least_error(request: PlanRequest, blocks: tuple[Block, ...], cost: Callable
     """Minimise predicted error x cost^2 over the logarithms of the proportions: the scale drops out."""
     start = np.log([_alg2(request, block) for block in blocks])
 
+    def near(logs: np.ndarray) -> np.ndarray:
+        """A block that the prediction has no use for would get noise without limit, which no grid can hold."""
+        kept: np.ndarray = np.clip(logs, start - _WIDEST, start + _WIDEST)
+        return kept
+
     def objective(logs: np.ndarray) -> float:
-        scales = list(np.exp(logs))
+        scales = list(np.exp(near(logs)))
         reached = cost(scales)
         return math.log(predicted_error(request, blocks, [s * reached for s in scales]))
 
@@ -67,7 +73,7 @@ def _least_error(request: PlanRequest, blocks: tuple[Block, ...], cost: Callable
     for _ in range(3):  # restarts: a simplex can collapse along the kinks of the maximum
         options = {"xatol": 1e-7, "fatol": 1e-10, "maxiter": 4000, "maxfev": 8000, "adaptive": len(blocks) > 4}
         best = minimize(objective, best, method="Nelder-Mead", options=options).x
-    return [float(s) for s in np.exp(best - best[0])]
+    return [float(s) for s in np.exp(near(best) - near(best)[0])]
 
 
 def predicted_error(request: PlanRequest, blocks: tuple[Block, ...], sigmas: list[float]) -> float:
@@ -97,10 +103,14 @@ def predicted_error(request: PlanRequest, blocks: tuple[Block, ...], sigmas: lis
 
 def _effective_entries(block: Block, features: int) -> float:
     """Entries of an order, each counted with its noise variance relative to sigma^2."""
-    if not block.weighted:
-        return math.comb(features + block.order - 1, block.order)
-    total = 0.0
-    for chosen in combinations_with_replacement(range(features), block.order):
-        repeats = math.prod(math.factorial(chosen.count(f)) for f in set(chosen))
-        total += repeats / math.factorial(block.order)
-    return total
+    return _inverse_weights(features, block.order) if block.weighted else block.entries(features)
+
+
+@lru_cache
+def _inverse_weights(features: int, order: int) -> float:
+    """The sum of 1/M(a) over all monomials x^a of an order: the coefficient of t^i in (sum_n n! t^n)^m, over i!."""
+    one = [math.factorial(n) for n in range(order + 1)]
+    power = [1] + [0] * order
+    for _ in range(features):
+        power = [sum(power[j] * one[n - j] for j in range(n + 1)) for n in range(order + 1)]
+    return power[order] / math.factorial(order)

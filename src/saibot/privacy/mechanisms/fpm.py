@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from saibot.privacy import sensitivity
-from saibot.privacy.calibration import analytic_mu, classical_mu
+from saibot.privacy.calibration import calibrated_mu
 from saibot.privacy.mechanisms.plan import Block, Plan, PlanRequest, Scope, count_released, touched_coordinates, worst_of
 
 
@@ -27,8 +27,7 @@ def plan(request: PlanRequest) -> Plan:
         scale = _l1(request, orders) / float(request.budget.epsilon * request.share)
         return _finish(request, blocks, math.sqrt(2) * scale, "laplace", touched)
     calibration = request.calibration or "classical"
-    mu = classical_mu(request.budget) if calibration == "classical" else analytic_mu(request.budget, touched=touched)
-    mu *= math.sqrt(request.share)
+    mu = calibrated_mu(request.budget, calibration, touched=touched) * math.sqrt(request.share)
     return _finish(request, blocks, _l2(request, orders) / mu, calibration, touched, mu)
 
 

@@ -14,7 +14,7 @@ import math
 
 from saibot.errors import UnsupportedPlan
 from saibot.privacy import sensitivity
-from saibot.privacy.calibration import analytic_mu, classical_mu
+from saibot.privacy.calibration import calibrated_mu
 from saibot.privacy.mechanisms.fpm import order_sensitivity
 from saibot.privacy.mechanisms.plan import Block, Plan, PlanRequest, touched_coordinates
 
@@ -34,8 +34,7 @@ def _join(request: PlanRequest) -> Plan:
         blocks = tuple(Block("key", 0, b.order, b.sensitivity, math.sqrt(2) * b.sensitivity / epsilon) for b in empty)
         return Plan(request, "laplace", "laplace", blocks, None, touched)
     calibration = request.calibration or "classical"
-    each = classical_mu(part) if calibration == "classical" else analytic_mu(part, touched=touched)
-    each *= math.sqrt(request.share)
+    each = calibrated_mu(part, calibration, touched=touched) * math.sqrt(request.share)
     blocks = tuple(Block("key", 0, b.order, b.sensitivity, b.sensitivity / each) for b in empty)
     return Plan(request, "gaussian", calibration, blocks, each * math.sqrt(len(orders)), touched)
 
@@ -62,7 +61,6 @@ def _union(request: PlanRequest) -> Plan:
     empty = Block("global", 0, 2, distance, math.nan, weighted=True, centred=True)
     touched = touched_coordinates((empty,), request)
     calibration = request.calibration or "classical"
-    mu = classical_mu(request.budget) if calibration == "classical" else analytic_mu(request.budget, touched=touched)
-    mu *= math.sqrt(request.share)
+    mu = calibrated_mu(request.budget, calibration, touched=touched) * math.sqrt(request.share)
     block = Block("global", 0, 2, distance, distance / mu, weighted=True, centred=True)
     return Plan(request, "gaussian", calibration, (block,), mu, touched)

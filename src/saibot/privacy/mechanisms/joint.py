@@ -67,6 +67,15 @@ def cost(blocks: tuple[Block, ...], scales: list[float], request: PlanRequest) -
     return worst_of(request, replace_one=mu(Neighbours.REPLACE_ONE), add_remove=mu(Neighbours.ADD_REMOVE))
 
 
+def affordable(made: Plan, *, tolerance: float) -> bool:
+    """Whether a plan's noise, whatever its proportions, is enough for its budget."""
+    if made.mu is not None:
+        return cost(made.blocks, [block.sigma for block in made.blocks], made.request) <= made.mu * (1 + tolerance)
+    scales = [block.sigma / math.sqrt(2) for block in made.blocks]
+    allowed = float(made.request.budget.epsilon * made.request.share)
+    return cost(made.blocks, scales, made.request) <= allowed * (1 + tolerance)
+
+
 def _places(request: PlanRequest) -> list[tuple[Scope, int, int]]:  # scope, level, order
     match request.layout:
         case "semiring":

@@ -52,6 +52,8 @@ class PlanRequest:
             raise UnsupportedPlan(f"a sketch needs at least one feature, not {self.features}.")
         if not self.bound_squared.is_finite() or self.bound_squared <= 0:
             raise UnsupportedPlan("the norm bound must be greater than 0.")
+        if abs(self.bound_squared.adjusted()) > 30:
+            raise UnsupportedPlan("the norm bound must lie between 1e-15 and 1e15.")
         if not 1 <= self.order <= 6:
             raise UnsupportedPlan(f"the order must be between 1 and 6, not {self.order}.")
         if self.layout == "lookup" and self.order != 2:

@@ -1,0 +1,5 @@
+"""`python -m saibot.cli`, the same as `saibot`."""
+
+from saibot.cli import main
+
+main()

@@ -1,0 +1,162 @@
+"""Which public key domains a corpus speaks of, and which of them a column's values belong to.
+
+Days and ranges of numbers spell themselves out in their id. Other domains come from a file that someone gave (kept beside
+the corpus), and at the least their keys are written in every sketch; what a sketch does not say is which coarser keys they
+belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from saibot.client.keys import KeyColumn, places_of
+from saibot.discover.domains import DomainRegistry, generated_domain
+from saibot.errors import InvalidDomain, InvalidSketch
+from saibot.search import Corpus
+from saibot.search.views import view_id
+from saibot.sketch import OTHER, KeyDomain, KeyPart, Sketch
+from saibot.sketch.domain import keys_digest
+
+LOOKED_AT = 1000  # of a column's commonest keys: a domain that has none of them is not looked at any further
+FEW = 0.5  # a further domain must hold this share of the rows that the best one holds
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A domain that a column's values belong to: the share of rows it covers, and how many key domains it opens."""
+
+    domain: KeyDomain
+    coverage: float
+    opens: frozenset[str]
+
+
+def rebuilt(sketch: Sketch, number: int) -> KeyDomain:
+    """The keys of one part as the sketch lists them, without coarser levels."""
+    assert sketch.header.key is not None
+    part = sketch.header.key.parts[number]
+    values = tuple(key for key in dict.fromkeys(map(str, sketch.levels[0].keys[number])) if key != OTHER)
+    domain = KeyDomain(part.domain, part.version, values)
+    if domain.keys_digest != part.keys_digest:
+        raise InvalidSketch(f"the keys of {sketch.header.dataset.name!r} are not those of its key domain.")
+    return domain
+
+
+def level_domain(domain: KeyDomain, level: str) -> KeyDomain:
+    """A coarser level as a domain of its own, with the levels above it."""
+    names = [name for name, _ in domain.parents]
+    columns = dict(domain.parents)
+    first = {parent: i for i, parent in reversed(list(enumerate(columns[level])))}
+    values = tuple(dict.fromkeys(columns[level]))
+    above = []
+    for name in names[names.index(level) + 1 :]:
+        if all(columns[name][i] == columns[name][first[parent]] for i, parent in enumerate(columns[level])):
+            above.append((name, tuple(columns[name][first[value]] for value in values)))
+    return KeyDomain(f"{domain.id}.{level}", domain.version, values, tuple(above))
+
+
+class Domains:
+    """The domains that are known where a corpus is searched: given ones, the corpus's own, and what its sketches list."""
+
+    def __init__(self, corpus: Corpus | None, given: Iterable[KeyDomain] = ()) -> None:
+        self._corpus = corpus
+        self._given = tuple(given)
+
+    @cached_property
+    def registry(self) -> DomainRegistry | None:
+        folder = self._corpus.folder / "domains" if self._corpus is not None else None
+        return DomainRegistry(folder) if folder is not None and folder.is_dir() else None
+
+    def of_part(self, sketch: Sketch, number: int = 0) -> KeyDomain:
+        """The domain of a sketch's key part, with its coarser levels where anyone knows them."""
+        assert sketch.header.key is not None
+        part = sketch.header.key.parts[number]
+        return self.with_levels(part) or rebuilt(sketch, number)
+
+    def with_levels(self, part: KeyPart) -> KeyDomain | None:
+        """The very domain that a sketch names, if it is known beyond the sketch."""
+        for domain in self._given:
+            if domain.keys_digest == part.keys_digest:
+                return domain
+        generated = generated_domain(part.domain)
+        if generated is not None and generated.keys_digest == part.keys_digest:
+            return generated
+        try:
+            return self.registry.find(part.digest) if self.registry is not None else None
+        except InvalidDomain:  # its file is damaged: the sketch itself still lists the keys
+            return None
+
+    def named(self, id: str) -> KeyDomain:
+        """The domain with this id, the latest version of it."""
+        found = [domain for domain in self.all if domain.id == id]
+        if found:
+            return max(found, key=lambda domain: domain.version)
+        generated = generated_domain(id)
+        if generated is None:
+            have = ", ".join(sorted({domain.id for domain in self.all})[:5]) or "none"
+            raise InvalidDomain(f"no key domain {id!r} is known here.", hint=f"There is {have}.")
+        return generated
+
+    @cached_property
+    def all(self) -> tuple[KeyDomain, ...]:
+        """Every domain, and every coarser level as one of its own; one for each list of keys, the richest."""
+        found: dict[str, KeyDomain] = {}
+        for domain in self._whole():
+            for one in (domain, *(level_domain(domain, name) for name, _ in domain.parents)):
+                known = found.get(one.keys_digest)
+                if known is None or len(known.parents) < len(one.parents):
+                    found[one.keys_digest] = one
+        return tuple(found.values())
+
+    def _whole(self) -> Iterable[KeyDomain]:
+        yield from self._given
+        if self.registry is not None:
+            for card in self.registry.entries():
+                yield self.registry.get(card.id, card.version)
+        if self._corpus is None:
+            return
+        for id in self._corpus.key_ids:
+            for shard in self._corpus.shards(id)[:1]:
+                digest = str(shard.text["digest"][0]) if len(shard) else ""
+                try:
+                    sketch = self._corpus.sketch(digest)
+                except InvalidSketch:  # damaged since it was packed; its shard may still be searched with a card
+                    continue
+                for number in range(len(sketch.header.key.parts) if sketch.header.key else 0):
+                    yield self.of_part(sketch, number)
+
+    def fits(self, texts: Sequence[str], rows: np.ndarray) -> list[Fit]:
+        """The domains that hold any of a column's keys, best first; `rows` counts the rows of each key text."""
+        ids = self._corpus.key_ids if self._corpus is not None else {}
+        total = max(int(rows.sum()), 1)
+        common = [texts[i] for i in np.argsort(-rows)[:LOOKED_AT]]
+        found = []
+        for domain in self.all:
+            if len(texts) > LOOKED_AT and (places_of(common, domain) == len(domain)).all():
+                continue
+            places = places_of(texts, domain)
+            coverage = float(rows[places < len(domain)].sum()) / total
+            if coverage > 0:
+                found.append(Fit(domain, coverage, opened(domain, ids)))
+        return sorted(found, key=lambda fit: (not fit.opens, -fit.coverage, -len(fit.opens), len(fit.domain)))
+
+
+def opened(domain: KeyDomain, ids: Iterable[str]) -> frozenset[str]:
+    """The key domains of a corpus that this one is part of the way to: some part of their key is a function of it."""
+    levels = (domain.with_levels([name]).level_values(1) for name, _ in domain.parents)
+    own = {view_id([domain.keys_digest]), *(view_id([keys_digest(values)]) for values in levels)}
+    return frozenset(id for id in ids if not own.isdisjoint(id.split("+")))
+
+
+def best_domains(name: str, column: str, fits: Sequence[Fit]) -> KeyColumn | None:
+    """The domain that covers most of a column, then others of weight that open something new; None where none opens any."""
+    chosen: list[KeyDomain] = []
+    seen: set[str] = set()
+    for fit in fits:
+        if fit.opens - seen and fit.coverage >= FEW * fits[0].coverage:
+            chosen.append(fit.domain)
+            seen |= fit.opens
+    return KeyColumn(name, column, tuple(chosen)) if chosen else None

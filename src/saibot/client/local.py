@@ -1,0 +1,190 @@
+"""A local request: exact moments of the requester's own tables. No noise, no budget, and nothing leaves the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from saibot.client.domains import Domains, best_domains
+from saibot.client.keys import KeyColumn, places_of, request_key
+from saibot.client.request import FeatureColumn, Request, Units
+from saibot.client.tables import key_codes, numbers, read_columns
+from saibot.errors import InvalidInput, InvalidTable
+from saibot.estimate.moments import KeyedMoments, exact_moments
+from saibot.privatize.card import Card
+from saibot.privatize.read import TableLike
+from saibot.privatize.schema import resolve_key
+from saibot.search import SearchRequest
+from saibot.sketch import KeyDomain
+
+Keys = Sequence[str] | Mapping[str, KeyDomain | str | None]
+
+
+@dataclass(frozen=True)
+class _Values:
+    """Own features and target of one table, rows without a target left out."""
+
+    table: pa.Table
+    columns: np.ndarray  # (n, m) in original units, NaN where missing; the target last
+    without_target: int
+
+
+def local_request(
+    train: TableLike,
+    *,
+    target: str,
+    keys: Keys = (),
+    test: TableLike | None = None,
+    features: Sequence[str] | None = None,
+    card: Card | None = None,
+    domains: Domains | None = None,
+    name: str = "request",
+) -> Request:
+    """A request from tables: paths, pandas, polars or Arrow.
+
+    `keys` names key columns, or keys of the card; a mapping gives a column its domain, or the id of one. Otherwise the
+    domain is the card's, or the one among `domains` that holds most of the column's values. Own features are those named,
+    or all numeric ones of the card. Rows without a target are left out; a missing feature takes its column's mean.
+    """
+    known = domains or Domains(None)
+    columns = _feature_columns(target, features, card)
+    asked = keys if isinstance(keys, Mapping) else dict.fromkeys(keys)
+    key_columns = [part.column for key in asked for part in _card_parts(key, card)]
+    wanted = [*columns.values(), *key_columns]
+    first = _read(train, columns, wanted, key_columns, "training")
+    second = None if test is None else _read(test, columns, wanted, key_columns, "test")
+    resolved, notes = _resolve_keys(asked, card, known, first.table)
+    tables = [values.table for values in (first, second) if values is not None]
+    key, codes = request_key(resolved, tables)
+    units = _units(tuple(columns), first)
+    size = 1 if key is None else len(key)
+    for values, which in ((first, "training"), (second, "test")):
+        if values is not None and values.without_target:
+            notes.append(f"{values.without_target:,} rows of the {which} table have no target and are left out")
+    return Request(
+        asked=SearchRequest(
+            train=_moments(first, units, codes[0], size),
+            test=None if second is None else _moments(second, units, codes[1], size),
+            target=target,
+            key=key,
+            name=name,
+        ),
+        units=units,
+        features=tuple(FeatureColumn(n, columns[n], missing=units[n].offset) for n in columns if n != target),
+        target_column=columns[target],
+        keys=tuple(resolved),
+        notes=tuple(notes),
+    )
+
+
+# ------------------------------------------------------------------------------------------------ features
+
+
+def _feature_columns(target: str, features: Sequence[str] | None, card: Card | None) -> dict[str, str]:
+    """The column of every feature, the target last."""
+    facts = card.features if card is not None else {}
+    numeric = tuple(name for name, fact in facts.items() if fact.levels is None and name != target)
+    chosen = numeric if features is None else tuple(features)
+    if target in chosen:
+        raise InvalidInput(f"the target {target!r} cannot be one of the features that explain it.")
+    if len(set(chosen)) < len(chosen):
+        raise InvalidInput("a feature is named twice.", hint="Name each feature once.")
+    return {name: (facts[name].column or name) if name in facts else name for name in (*chosen, target)}
+
+
+def _read(table: TableLike, columns: dict[str, str], wanted: Sequence[str], keys: Sequence[str], which: str) -> _Values:
+    # From CSV keys are read as text, so that 01 stays 01; one that is a feature, too, has to be a number.
+    rows = read_columns(table, wanted, text=[key for key in keys if key not in columns.values()])
+    values = np.column_stack([numbers(rows, column) for column in columns.values()])
+    there = ~np.isnan(values[:, -1])
+    if not there.any():
+        raise InvalidTable(f"no row of the {which} table has a target.")
+    return _Values(rows if there.all() else rows.filter(pa.array(there)), values[there], int((~there).sum()))
+
+
+def _units(names: tuple[str, ...], values: _Values) -> dict[str, Units]:
+    """Around their own means, in units of their own spread: neither a year nor a population drowns the rest."""
+    found = {}
+    for i, name in enumerate(names):
+        column = values.columns[:, i]
+        cells = column[~np.isnan(column)]
+        if not len(cells):
+            raise InvalidTable(f"feature {name!r} has no value in the training table.")
+        mean = float(cells.mean())
+        peak = float(np.abs(cells - mean).max())  # squares of the largest floats overflow, of the smallest vanish
+        spread = peak * float(((cells - mean) / peak).std()) if peak > 0 else 0.0
+        constant = spread <= 1e-12 * max(abs(mean), 1e-300)
+        if constant and name == names[-1]:
+            raise InvalidTable("the target is the same in every row of the training table: there is nothing to explain.")
+        found[name] = Units(mean, 1.0 if constant else spread)
+    return found
+
+
+def _moments(values: _Values, units: dict[str, Units], codes: np.ndarray, size: int) -> KeyedMoments:
+    offset = np.array([unit.offset for unit in units.values()])
+    scale = np.array([unit.scale for unit in units.values()])
+    scaled = (values.columns - offset) / scale
+    return exact_moments(tuple(units), np.where(np.isnan(scaled), 0.0, scaled), codes, size)
+
+
+# ------------------------------------------------------------------------------------------------ keys
+
+
+def _card_parts(name: str, card: Card | None) -> list[KeyColumn]:
+    """A key of the card as its columns; a name that the card does not have is a column itself, its domain still open."""
+    if card is None or name not in card.keys:
+        return [KeyColumn(name, name, ())]
+    found = resolve_key(card, name)
+    assert found is not None
+    return [KeyColumn(part.name, part.column, (part.domain,)) for part in found.parts]
+
+
+def _resolve_keys(
+    asked: Mapping[str, KeyDomain | str | None], card: Card | None, known: Domains, table: pa.Table
+) -> tuple[list[KeyColumn], list[str]]:
+    """Every key with its domains, and what to say about them. Fails only if no key has any."""
+    found: dict[str, KeyColumn] = {}
+    notes, reasons = [], []
+    for name, given in asked.items():
+        chosen = known.named(given) if isinstance(given, str) else given
+        for part in _card_parts(name, card):
+            codes, texts = key_codes(table, part.column)
+            rows = np.bincount(codes, minlength=len(texts))
+            column: KeyColumn | None = part if chosen is None else replace(part, domains=(chosen,))
+            if column is not None and not column.domains:
+                fits = known.fits(texts, rows)
+                column = best_domains(part.name, part.column, fits)
+                if column is None:
+                    message = f"the values of column {part.column!r} are in no key domain of the corpus."
+                    reasons.append((message, _why(fits, known)))
+                    continue
+            assert column is not None
+            found[column.name] = column
+            notes += [_covered(column, domain, texts, rows) for domain in column.domains]
+    if not asked:
+        notes.append("no key was named, so nothing can be joined")
+    if asked and not found:
+        message, hint = reasons[0]
+        raise InvalidInput(message, hint=hint)
+    return list(found.values()), notes + [f"{message} {hint}" for message, hint in reasons]
+
+
+def _covered(column: KeyColumn, domain: KeyDomain, texts: Sequence[str], rows: np.ndarray) -> str:
+    inside = int(rows[places_of(texts, domain) < len(domain)].sum())
+    share = inside / max(int(rows.sum()), 1)
+    shown = f"{share:.0%}" if share in (0, 1) or 0.01 <= share <= 0.99 else f"{share:.2%}"
+    note = f"key {column.name}: {domain.id} ({len(domain):,} keys) covers {shown} of the rows"
+    return note if share >= 0.5 else f"{note}; the others are looked up as outside its domain"
+
+
+def _why(fits: Sequence[object], known: Domains) -> str:
+    if fits:
+        return "It is coarser than every key that providers have published: a request needs their key or a finer one."
+    have = sorted({domain.id for domain in known.all})
+    names = ", ".join(have[:4]) + (f" and {len(have) - 4} more" if len(have) > 4 else "")
+    return (
+        f"Its domains are {names}; give the column's own with --card." if have else "Give the column's domain with --card."
+    )

@@ -1,0 +1,119 @@
+"""The model that a search ends with: a linear regression fitted on moments, in original units, with `predict`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from saibot.client.request import FeatureColumn, Request
+from saibot.client.tables import column_names, numbers, read_columns
+from saibot.errors import InvalidInput
+from saibot.privatize.read import TableLike
+from saibot.search.state import State
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A column that the search has joined: value = offset + scale * (mean + deviation), all from the shard."""
+
+    name: str
+    mean: float  # original units
+    scale: float
+    deviations: np.ndarray  # per finest key of the request
+
+
+class LinearModel:
+    """Reads like a fitted scikit-learn regressor: `feature_names_in_`, `coef_`, `intercept_`, `predict`, `score`.
+
+    Fitted on moments, which for a local request gives what ordinary least squares gives on the augmented rows. `predict`
+    takes the requester's own rows, augmented or not: columns that are not there yet are looked up.
+    """
+
+    def __init__(
+        self,
+        *,
+        target: str,
+        own: tuple[FeatureColumn, ...],
+        lookups: tuple[str, ...],
+        coefficients: Mapping[str, float],
+        intercept: float,
+        augment: Callable[[TableLike], dict[str, np.ndarray]],
+    ) -> None:
+        self.target = target
+        self.feature_names_in_ = np.array([*(column.name for column in own), *lookups], dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
+        self.coef_ = np.array([coefficients[name] for name in self.feature_names_in_])
+        self.intercept_ = float(intercept)
+        self._own, self._lookups, self._augment = own, lookups, augment
+
+    def predict(self, table: TableLike) -> np.ndarray:
+        """The target expected for each row, in its original units."""
+        present = set(column_names(table))
+        own = [column.column for column in self._own]
+        there = [name for name in self._lookups if name in present]
+        rows = read_columns(table, [*own, *there]) if own or there else None
+        looked_up = self._augment(table) if len(there) < len(self._lookups) else {}
+        columns = [_own_values(rows, column) for column in self._own]
+        columns += [numbers(rows, name) if name in there else looked_up[name] for name in self._lookups]
+        if not columns:
+            length = len(read_columns(table, list(column_names(table))[:1]))
+            return np.full(length, self.intercept_)
+        answer: np.ndarray = np.column_stack(columns) @ self.coef_ + self.intercept_
+        return answer
+
+    def score(self, table: TableLike) -> float:
+        """R2 on rows that have the target; at most 1, and below 0 where the mean would do better."""
+        truth = numbers(read_columns(table, [self.target]), self.target)
+        there = ~np.isnan(truth)
+        if there.sum() < 2:
+            raise InvalidInput(f"fewer than two rows have a value of {self.target!r}.")
+        left = truth[there] - self.predict(table)[there]
+        spread = truth[there] - truth[there].mean()
+        return float(1 - (left @ left) / max(spread @ spread, 1e-300))
+
+    def __repr__(self) -> str:
+        return f"LinearModel({self.target} ~ {' + '.join(self.feature_names_in_) or '1'})"
+
+
+def fitted(request: Request, lookups: list[Lookup]) -> dict[str, Any]:
+    """The model after all joins, in original units, as the plain values that `LinearModel` is made of."""
+    asked = request.asked
+    state = State.of(asked.train, asked.target)
+    means = dict(zip(asked.train.features, asked.train.means.tolist(), strict=True))
+    original = {name: unit.offset + unit.scale * means[name] for name, unit in request.units.items()}
+    scale = {name: unit.scale for name, unit in request.units.items()}
+    for lookup in lookups:
+        centre = state.centre_of(lookup.deviations)
+        state = state.with_lookup(lookup.name, lookup.deviations, centre=centre)
+        original[lookup.name] = lookup.mean + lookup.scale * centre
+        scale[lookup.name] = lookup.scale
+    coefficients = {
+        name: float(theta) * scale[asked.target] / scale[name]
+        for name, theta in zip(state.names, state.theta(), strict=True)
+    }
+    intercept = original[asked.target] - sum(slope * original[name] for name, slope in coefficients.items())
+    return {
+        "target": {"name": asked.target, "column": request.target_column},
+        "own": [asdict(column) for column in request.features],
+        "lookups": [lookup.name for lookup in lookups],
+        "coefficients": coefficients,
+        "intercept": intercept,
+    }
+
+
+def _own_values(rows: pa.Table | None, column: FeatureColumn) -> np.ndarray:
+    assert rows is not None
+    if column.level is not None:
+        hit = pc.equal(rows.column(column.column).cast(pa.string()), column.level)
+        values: np.ndarray = pc.fill_null(hit, False).to_numpy().astype(float)
+        return values
+    values = numbers(rows, column.column)
+    values = np.where(np.isnan(values), column.missing, values)
+    if column.lower is not None and column.upper is not None:
+        values = np.clip(values, column.lower, column.upper)
+    return values

@@ -1,0 +1,122 @@
+"""Put sketches into a corpus: read each, refuse what cannot be trusted, and find the domains of their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from saibot.client.domains import Domains
+from saibot.discover.domains import DomainRegistry
+from saibot.errors import InvalidInput, InvalidSketch
+from saibot.search import Corpus
+from saibot.sketch import SUFFIX, KeyDomain, Sketch, read_sketch
+
+
+@dataclass
+class Packed:
+    """What became of each sketch."""
+
+    added: list[tuple[str, str]] = field(default_factory=list)  # path, dataset
+    known: list[tuple[str, str]] = field(default_factory=list)  # in the corpus before
+    refused: list[tuple[str, str]] = field(default_factory=list)  # path, reason
+    notes: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "added": [{"sketch": path, "dataset": dataset} for path, dataset in self.added],
+            "known": [{"sketch": path, "dataset": dataset} for path, dataset in self.known],
+            "refused": [{"sketch": path, "reason": reason} for path, reason in self.refused],
+            "notes": self.notes,
+        }
+
+
+def pack_sketches(
+    folder: Path,
+    sketches: Iterable[Path],
+    *,
+    domains: Sequence[KeyDomain] = (),
+    unsafe: bool = False,
+) -> tuple[Corpus, Packed]:
+    """Make or extend a corpus. A bad sketch is told with its reason; the good ones beside it are packed.
+
+    `domains` are kept with the corpus: with them, coarser key levels can be used. Sketches with simulated noise or a
+    preparation that was not paid for are refused unless `unsafe`.
+    """
+    corpus = Corpus(folder) if (folder / "index.json").exists() else Corpus.create(folder)
+    if domains:
+        registry = DomainRegistry(folder / "domains")
+        for domain in domains:
+            registry.register(domain)
+    packed = Packed()
+    good = _good(sketches, set(corpus.digests), packed, unsafe=unsafe)
+    parents = _parents(good, Domains(corpus, domains), packed)
+    refused = {entry.digest: entry.reason for entry in corpus.add((sketch for _, sketch in good), parents)}
+    for path, sketch in good:
+        if sketch.digest in refused:
+            packed.refused.append((str(path), refused[sketch.digest]))
+        else:
+            packed.added.append((str(path), sketch.header.dataset.name))
+    return corpus, packed
+
+
+def _good(sketches: Iterable[Path], known: set[str], packed: Packed, *, unsafe: bool) -> list[tuple[Path, Sketch]]:
+    """The sketches to be packed; what becomes of the others is noted."""
+    good = []
+    for path in _files(sketches):
+        try:
+            sketch = _open(path)
+            reason = None if unsafe else _distrust(sketch)
+        except InvalidSketch as problem:
+            reason = problem.message
+        if reason is not None:
+            packed.refused.append((str(path), reason))
+        elif sketch.digest in known:
+            packed.known.append((str(path), sketch.header.dataset.name))
+        else:
+            known.add(sketch.digest)
+            good.append((path, sketch))
+    return good
+
+
+def _parents(good: Iterable[tuple[Path, Sketch]], domains: Domains, packed: Packed) -> dict[str, KeyDomain]:
+    """By digest, the domains of those sketches that have coarser key levels."""
+    found = {}
+    for path, sketch in good:
+        key = sketch.header.key
+        if key is None or not key.levels:
+            continue
+        domain = domains.with_levels(key.parts[0])
+        if domain is not None:
+            found[key.parts[0].digest] = domain
+            continue
+        levels, id = ", ".join(key.levels), key.parts[0].domain
+        packed.notes.append(
+            f"{path} has key levels ({levels}) that only its domain file opens: --domain FILE --domain-id {id}"
+        )
+    return found
+
+
+def _files(sketches: Iterable[Path]) -> list[Path]:
+    """The paths as given, a folder standing for the sketches in it."""
+    found: list[Path] = []
+    for path in sketches:
+        found += sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+    if not found:
+        raise InvalidInput("there is no sketch to pack.", hint=f"Name {SUFFIX} files, or a folder of them.")
+    return found
+
+
+def _open(path: Path) -> Sketch:
+    if not path.is_file():
+        raise InvalidSketch("there is no such file.")
+    return read_sketch(path)
+
+
+def _distrust(sketch: Sketch) -> str | None:
+    if sketch.header.simulation:
+        return "its noise is simulated, so it protects nobody."
+    if sketch.header.preparation.kind == "nonprivate":
+        return "its preparation read the rows without paying, so it is not private."
+    return None

@@ -1,0 +1,151 @@
+"""The file of a registered key domain: Arrow IPC, one row a key, readable by any Arrow tool and strict when we read it.
+
+Columns `key`, then `parent:<name>` for every coarser level on offer; what the file is about as canonical JSON in the schema
+metadata under `saibot-domain`. Which levels a sketch uses is the sketch's own business and not in here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, Literal
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from saibot.errors import InvalidDomain
+from saibot.sketch.domain import KeyDomain
+from saibot.sketch.header import Hex, Label
+
+FORMAT: Final = "saibot-domain"
+VERSION: Final = 1
+MAX_PARENTS = 100
+MAX_TEXT_BYTES = 1 << 30
+SEPARATORS = "\x1e\x1f"  # the digest of a domain joins its keys with these: a key that holds one could pass for two
+
+
+class Part(BaseModel):
+    """Base of the card's parts: frozen, strict, nothing unknown."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Parent(Part):
+    """A coarser level on offer: its name and how many keys it has."""
+
+    name: Label
+    size: int = Field(ge=1)
+
+
+class DomainCard(Part):
+    """What a domain file says about itself, without its keys."""
+
+    format: Literal["saibot-domain"] = FORMAT
+    format_version: Literal[1] = VERSION
+    id: Label
+    version: int = Field(ge=1, le=1_000_000_000)
+    size: int = Field(ge=1)
+    parents: tuple[Parent, ...] = Field(default=(), max_length=MAX_PARENTS)
+    digest: Hex  # of keys and parents
+    keys_digest: Hex  # of the keys alone: what joins
+
+    def canonical(self) -> bytes:
+        document = self.model_dump(mode="json")
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def keys_at(domain: KeyDomain, level: int) -> tuple[str, ...]:
+    """The different keys of a level: 0 the domain itself, then its parents as listed, whether in use or not."""
+    return domain.values if level == 0 else tuple(dict.fromkeys(domain.parents[level - 1][1]))
+
+
+def names_of(domain: KeyDomain) -> tuple[str, ...]:
+    """The names of its levels: the empty one for the domain itself, then its parents as listed."""
+    return "", *(name for name, _ in domain.parents)
+
+
+def card_of(domain: KeyDomain) -> DomainCard:
+    """Check that a domain can be registered, and describe it."""
+    if len(set(names_of(domain))) <= len(domain.parents):
+        raise InvalidDomain(f"the key domain {domain.id!r} has two levels of one name, or one without a name.")
+    _check_text(domain)
+    parents = (Parent(name=name, size=len(set(column))) for name, column in domain.parents)
+    try:
+        return DomainCard(
+            id=domain.id,
+            version=domain.version,
+            size=len(domain),
+            parents=tuple(parents),
+            digest=domain.digest,
+            keys_digest=domain.keys_digest,
+        )
+    except ValidationError as problem:
+        first = problem.errors(include_input=False, include_url=False)[0]
+        raise InvalidDomain(f"the key domain {domain.id[:50]!r} cannot be registered: {first['msg']}.") from None
+
+
+def write_domain(domain: KeyDomain, card: DomainCard) -> bytes:
+    """The file of a domain. The same domain gives the same bytes."""
+    names = ["key", *(f"parent:{name}" for name, _ in domain.parents)]
+    columns = (domain.values, *(column for _, column in domain.parents))
+    schema = pa.schema([pa.field(name, pa.string()) for name in names], metadata={FORMAT: card.canonical()})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema))
+    return bytes(sink.getvalue())
+
+
+def read_card(source: pa.NativeFile | bytes, *, name: str) -> DomainCard:
+    """What the file is about; its keys are not looked at."""
+    with _sound(name), pa.ipc.open_file(source) as reader:
+        return _card(reader.schema)
+
+
+def read_domain(source: pa.NativeFile | bytes, *, name: str) -> tuple[DomainCard, KeyDomain]:
+    """The domain, checked against its own digest; anything but a sound file raises InvalidDomain."""
+    with _sound(name), pa.ipc.open_file(source) as reader:
+        card = _card(reader.schema)
+        expected = ["key", *(f"parent:{parent.name}" for parent in card.parents)]
+        if reader.schema.names != expected or any(field.type != pa.string() for field in reader.schema):
+            raise ValueError("columns")
+        if reader.num_record_batches != 1:
+            raise ValueError("batches")
+        batch = reader.get_batch(0)
+        batch.validate(full=True)
+        keys, *parents = (tuple(column.to_pylist()) for column in batch.columns)
+        named = tuple((parent.name, column) for parent, column in zip(card.parents, parents, strict=True))
+        domain = KeyDomain(card.id, card.version, keys, named)
+        if card_of(domain) != card:
+            raise ValueError("the keys are not those that the card describes")
+        return card, domain
+
+
+@contextmanager
+def _sound(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError, InvalidDomain):
+        raise InvalidDomain(
+            f"the key domain file {name} is cut off, damaged or of another format.",
+            hint="Remove it and register the domain again.",
+        ) from None
+
+
+def _card(schema: pa.Schema) -> DomainCard:
+    text = (schema.metadata or {})[FORMAT.encode()]
+    return DomainCard.model_validate_json(text)  # a ValidationError is a ValueError
+
+
+def _check_text(domain: KeyDomain) -> None:
+    total = 0
+    for column in (domain.values, *(column for _, column in domain.parents)):
+        text = "".join(column)
+        try:
+            total += len(text.encode())
+        except UnicodeEncodeError:
+            raise InvalidDomain(f"the key domain {domain.id!r} holds a key that is no valid text.") from None
+        if any(mark in text for mark in SEPARATORS):
+            raise InvalidDomain(f"the key domain {domain.id!r} holds a key with a control character that digests use.")
+    if total > MAX_TEXT_BYTES:
+        raise InvalidDomain(f"the keys of {domain.id!r} take more than {MAX_TEXT_BYTES >> 20} MiB.")

@@ -1,0 +1,262 @@
+"""The registry of public key domains: a directory with one file per id and version.
+
+An id and version mean one list of keys for good. Files appear whole or not at all, by a link that fails where the name is
+taken, so two processes cannot both be first; nothing is ever overwritten. There is no other state: a copy of the directory
+is a copy of the registry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+import time
+from collections import OrderedDict
+from datetime import date
+from pathlib import Path
+from threading import RLock
+from typing import Protocol
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from saibot.discover.domain_file import DomainCard, card_of, read_card, read_domain, write_domain
+from saibot.discover.errors import DomainConflict, UnknownDomain
+from saibot.errors import InvalidDomain
+from saibot.sketch.domain import KeyDomain
+
+SUFFIX = ".domain.arrow"
+TEMPORARY = ".writing-"
+CACHED_KEYS = 2_000_000  # of the domains read last
+MAX_GENERATED = 200_000
+SETTLED_NS = 1_000_000_000
+_GENERATED = re.compile(r"(dates):(\d{4}-\d\d-\d\d):(\d{4}-\d\d-\d\d)|(range):(-?\d{1,15}):(-?\d{1,15})")
+
+
+class DomainSource(Protocol):
+    """Whoever can say which keys a domain has: the registry, or a platform's storage."""
+
+    def get(self, id: str, version: int | None = None) -> KeyDomain:
+        """The domain, no level in use; the latest version where none is named. Raises UnknownDomain."""
+
+    def find(self, digest: str) -> KeyDomain | None:
+        """The domain that a digest in some sketch is of, be it of keys and parents or of the keys alone; or None."""
+
+    def entry(self, digest: str) -> DomainCard | None:
+        """The same without its keys."""
+
+
+class DomainRegistry:
+    """`DomainRegistry(folder)`: register, get, find, entries, remove. Safe under threads and processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = RLock()
+        self._cards: dict[str, tuple[tuple[int, int, int], DomainCard | None]] = {}  # by file name; None: damaged
+        self._by_digest: dict[str, str] = {}
+        self._scanned: int | None = None  # the folder's time at the last look
+        self._loaded: OrderedDict[str, tuple[tuple[int, int, int], KeyDomain]] = OrderedDict()
+
+    def register(self, domain: KeyDomain) -> DomainCard:
+        """Register a domain: its keys and all its parents, whichever are in use. The same again changes nothing."""
+        card = card_of(domain)
+        path = self.folder / file_name(domain.id, domain.version)
+        if not path.exists():
+            _create(path, write_domain(domain, card))  # or somebody else was faster: then theirs is compared
+        present = self._read_card(path.name)
+        if present is None:
+            raise UnknownDomain(f"{domain.id!r} version {domain.version}", hint="It was removed meanwhile; try again.")
+        if card.digest != present.digest:
+            raise DomainConflict(domain.id, domain.version, registered=present.digest, offered=card.digest)
+        return present
+
+    def get(self, id: str, version: int | None = None) -> KeyDomain:
+        """The domain with all its parents, none in use; the latest version where none is named."""
+        if version is None:
+            versions = [card.version for card in self.entries() if card.id == id]
+            if not versions:
+                raise UnknownDomain(repr(id), hint=_similar(id, {card.id for card in self.entries()}))
+            version = max(versions)
+        found = self._load(file_name(id, version))
+        if found is None:
+            known = sorted(card.version for card in self.entries() if card.id == id)
+            hint = f"There is version {', '.join(map(str, known))}." if known else None
+            raise UnknownDomain(f"{id!r} version {version}", hint=hint)
+        return found
+
+    def find(self, digest: str) -> KeyDomain | None:
+        """The registered domain that this digest is of: of its keys and parents, or else of its keys alone."""
+        card = self.entry(digest)
+        return None if card is None else self._load(file_name(card.id, card.version))
+
+    def entry(self, digest: str) -> DomainCard | None:
+        """What is known about that domain without reading its keys."""
+        with self._lock:
+            card = self._entry(digest)
+            if card is None:
+                self._scan()
+                card = self._entry(digest)
+            return card
+
+    def entries(self) -> tuple[DomainCard, ...]:
+        """All domains by id and version, keys not read. Damaged files are left out; `damaged()` names them."""
+        with self._lock:
+            self._scan()
+            cards = [card for _, card in self._cards.values() if card is not None]
+        return tuple(sorted(cards, key=lambda card: (card.id, card.version)))
+
+    def damaged(self) -> tuple[str, ...]:
+        """Names of files that should hold a domain and do not."""
+        with self._lock:
+            self._scan()
+            return tuple(sorted(name for name, (_, card) in self._cards.items() if card is None))
+
+    def remove(self, id: str, version: int) -> None:
+        """Forget a domain. Sketches that speak of it stay as they are; they can no longer be matched by values."""
+        try:
+            (self.folder / file_name(id, version)).unlink()
+        except FileNotFoundError:
+            raise UnknownDomain(f"{id!r} version {version}") from None
+        _sync_folder(self.folder)
+
+    # -------------------------------------------------------------------------------------------- inside
+
+    def _entry(self, digest: str) -> DomainCard | None:
+        name = self._by_digest.get(digest)
+        try:
+            return None if name is None else self._read_card(name)
+        except InvalidDomain:
+            return None
+
+    def _scan(self) -> None:
+        """Look at every file that is new or changed since the last look, if the folder has changed at all."""
+        changed = self.folder.stat().st_mtime_ns
+        if changed == self._scanned:
+            return
+        # A folder's time has ticks: one that is only just past may hide a change of the same tick.
+        settled = changed < time.time_ns() - SETTLED_NS
+        with os.scandir(self.folder) as listing:
+            present = {item.name for item in listing if item.name.endswith(SUFFIX) and not item.name.startswith(".")}
+        for name in present:
+            try:
+                self._read_card(name)
+            except InvalidDomain:
+                self._cards[name] = (_stamp(self.folder / name) or (0, 0, 0), None)
+        for name in self._cards.keys() - present:
+            del self._cards[name]
+        sound = [(name, card) for name, (_, card) in sorted(self._cards.items()) if card is not None]
+        self._by_digest = {card.keys_digest: name for name, card in sound} | {card.digest: name for name, card in sound}
+        self._scanned = changed if settled else None
+
+    def _read_card(self, name: str) -> DomainCard | None:
+        path = self.folder / name
+        stamp = _stamp(path)
+        if stamp is None:
+            return None
+        with self._lock:
+            known = self._cards.get(name)
+            if known is not None and known[0] == stamp and known[1] is not None:
+                return known[1]
+        try:
+            with pa.memory_map(str(path)) as file:
+                card = read_card(file, name=name)
+        except FileNotFoundError:
+            return None
+        except (OSError, pa.ArrowException):
+            raise InvalidDomain(f"the key domain file {name} cannot be read.") from None
+        _check_place(card, name)
+        with self._lock:
+            self._cards[name] = (stamp, card)
+        return card
+
+    def _load(self, name: str) -> KeyDomain | None:
+        path = self.folder / name
+        stamp = _stamp(path)
+        if stamp is None:
+            return None
+        with self._lock:
+            known = self._loaded.get(name)
+            if known is not None and known[0] == stamp:
+                self._loaded.move_to_end(name)
+                return known[1]
+        try:
+            card, domain = read_domain(path.read_bytes(), name=name)
+        except FileNotFoundError:
+            return None
+        _check_place(card, name)
+        with self._lock:
+            self._loaded[name] = (stamp, domain)
+            while len(self._loaded) > 1 and sum(len(kept) for _, kept in self._loaded.values()) > CACHED_KEYS:
+                self._loaded.popitem(last=False)
+        return domain
+
+
+def generated_domain(id: str) -> KeyDomain | None:
+    """The days or whole numbers that an id such as `dates:2013-01-01:2013-12-31` or `range:1:12` spells out."""
+    match = _GENERATED.fullmatch(id)
+    if match is None:
+        return None
+    try:
+        if match[1]:
+            first, last = date.fromisoformat(match[2]), date.fromisoformat(match[3])
+            return KeyDomain.of_dates(first, last) if (last - first).days < MAX_GENERATED else None
+        low, high = int(match[5]), int(match[6])
+        return KeyDomain.of_range(low, high) if high - low < MAX_GENERATED else None
+    except (ValueError, InvalidDomain):
+        return None
+
+
+def file_name(id: str, version: int) -> str:
+    """One name for each id and version, legible where the id is: `us-county@2.domain.arrow`."""
+    legible = quote(id, safe=" ()+,=", errors="surrogatepass") or "%"
+    if legible.startswith("."):
+        legible = "%2E" + legible[1:]
+    if len(legible) > 150:
+        legible = f"{legible[:100]}~{hashlib.sha256(legible.encode()).hexdigest()[:32]}"
+    return f"{legible}@{version}{SUFFIX}"
+
+
+def _check_place(card: DomainCard, name: str) -> None:
+    if file_name(card.id, card.version) != name:
+        raise InvalidDomain(f"the key domain file {name} holds {card.id!r} version {card.version}: it was moved or renamed.")
+
+
+def _similar(id: str, known: set[str]) -> str | None:
+    near = sorted(other for other in known if id.casefold() in other.casefold() or other.casefold() in id.casefold())
+    return f"There is {', '.join(map(repr, near[:3]))}." if near else None
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _create(path: Path, content: bytes) -> None:
+    """Put a whole file under a name that is free; leave a name that is taken as it is."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return
+    finally:
+        os.unlink(temporary)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,337 @@
+"""Intervals for gains, R2 and coefficients: how far a number may be off because of noise, of sampling, or of both.
+
+Everything a regression reports is a sum over rows of a quadratic form in a few *row forms*, each linear in a row: residuals
+e = y - theta.(1, x, z), the target around its mean, the part of a feature that others do not explain. With per-key values z
+such a sum is *linear* in the request's statistics (counts, sums, products), so its privacy noise has an exact variance (A6).
+Sampling error has the same shape with other weights, of two kinds:
+
+* `rows`: new rows of the same keys. Row forms are taken as jointly normal: Var = 2 n tr(A K A K), K their second moments.
+* `keys`: new keys, with all their rows. The sum over keys of squared per-key sums, which allows for any dependence within a
+  key; noise in the per-key sums is taken off, and the result is never taken below `rows`. This is what stops a search: a
+  useless per-key feature gains about icc/d, not 1/n.
+
+What is conditional on what: the *usable* gain of a private request, on its very table, has request noise only; a local
+request has no noise and sampling error only; for a statement about new rows or keys a private request adds both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.special import chndtr, chndtrinc, ndtri
+
+from saibot.errors import InvalidInput
+from saibot.estimate.moments import KeyedMoments
+from saibot.estimate.regression import lookup_gram, weighted_total
+
+Sampling = Literal["rows", "keys"]
+Source = Literal["train", "test"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and its interval; a side that noise leaves open is infinite. `error` is a standard deviation."""
+
+    value: float
+    lower: float
+    upper: float
+    privacy_error: float
+    sampling_error: float
+
+    @property
+    def error(self) -> float:
+        return math.hypot(self.privacy_error, self.sampling_error)
+
+    def to_json(self) -> dict[str, float | None]:
+        fields = {"value": self.value, "lower": self.lower, "upper": self.upper}
+        fields |= {"privacy_error": self.privacy_error, "sampling_error": self.sampling_error}
+        return {name: number if math.isfinite(number) else None for name, number in fields.items()}
+
+
+@dataclass(frozen=True)
+class GainInterval(Interval):
+    """A gain in R2. `debiased` has the expected contribution of noise taken off: fitting noise always gains something."""
+
+    debiased: float
+
+
+def stop_quantile(alpha: float, candidates: int) -> float:
+    """How many standard errors a gain must clear for the best of N useless candidates to pass with probability alpha."""
+    return float(-ndtri(alpha / (2 * max(candidates, 1))))
+
+
+def gain_interval(
+    moments: KeyedMoments,
+    *,
+    own: Sequence[str],
+    target: str,
+    values: np.ndarray | None,
+    base: np.ndarray,
+    full: np.ndarray,
+    source: Source = "train",
+    confidence: float = 0.9,
+    sampling: Sampling | None = None,
+    added: int | None = None,
+) -> GainInterval:
+    """The gain in R2 of the model `full` over `base`, both coefficients on (1, own, values), on these moments.
+
+    `source="test"`: the coefficients come from elsewhere, so the gain is a ratio of two linear statistics (Fieller).
+    `source="train"`: both were fitted to these moments; then the square root of the gain is the length of a vector with
+    `added` coordinates, normal around the truth, and the gain a multiple of a noncentral chi-square.
+    """
+    problem = Problem.of(moments, own, target, values)
+    wide, narrow, centred = problem.residual(full), problem.residual(base), problem.around_mean()
+    tss = Quadratic(problem.moments, (centred,), np.ones((1, 1))).value()
+    if tss <= 0:
+        return GainInterval(0.0, -math.inf if source == "test" else 0.0, 1.0, math.inf, 0.0, 0.0)
+    if source == "test":
+        forms = (narrow, wide, centred)
+        found = _ratio(problem.moments, forms, np.diag([1.0, -1, 0]), np.diag([0.0, 0, 1]), confidence, sampling)
+        upper = min(found.upper, 1.0)
+        return GainInterval(found.value, found.lower, upper, found.privacy_error, found.sampling_error, found.value)
+    change = narrow - wide
+    size = Quadratic(problem.moments, (change,), np.ones((1, 1))).value()
+    gain = max(Quadratic(problem.moments, (narrow, wide), np.diag([1.0, -1])).value(), 0.0) / tss
+    if size <= 0:
+        return GainInterval(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    root = math.sqrt(gain)
+    # d sqrt(g): along the unit change u, d(sum u e) + q/2 d(sum u^2), less what the noise of TSS takes with it.
+    A = np.array([[root / 2, 0.5 / math.sqrt(tss), 0], [0.5 / math.sqrt(tss), 0, 0], [0, 0, -root / (2 * tss)]])
+    statistic = Quadratic(problem.moments, (change * (1 / math.sqrt(size)), wide, centred), A)
+    noise = statistic.noise_variance()
+    sample = statistic.sampling_variance(sampling) if sampling else 0.0
+    count = added if added is not None else max(int(np.sum((np.asarray(base) == 0) & (np.asarray(full) != 0))), 1)
+    lower, upper = _length_interval(gain, noise + sample, count, confidence)
+    # To first order the error of g is 2 sqrt(g) that of its root; near 0 the square of the latter is all there is.
+    spread = [math.sqrt(4 * gain * part + 2 * part**2) for part in (noise, sample)]
+    return GainInterval(gain, lower, min(upper, 1.0), spread[0], spread[1], gain - count * (noise + sample))
+
+
+def r2_interval(
+    moments: KeyedMoments,
+    *,
+    own: Sequence[str],
+    target: str,
+    values: np.ndarray | None,
+    theta: np.ndarray,
+    source: Source = "train",
+    confidence: float = 0.9,
+    sampling: Sampling | None = None,
+) -> GainInterval:
+    """R2 of a model: its gain over the mean."""
+    problem = Problem.of(moments, own, target, values)
+    return gain_interval(
+        moments,
+        own=own,
+        target=target,
+        values=values,
+        base=np.append(problem.mean, np.zeros(problem.size - 1)),
+        full=theta,
+        source=source,
+        confidence=confidence,
+        sampling=sampling,
+        added=problem.size - 1,
+    )
+
+
+def coefficient_interval(
+    moments: KeyedMoments,
+    *,
+    own: Sequence[str],
+    target: str,
+    values: np.ndarray | None,
+    index: int,
+    confidence: float = 0.9,
+    sampling: Sampling | None = None,
+) -> Interval:
+    """Fieller's interval for coefficient `index` of (1, own, values), fitted without ridge: all slopes that noise allows.
+
+    With u the part of the feature that the others do not explain and v that of the target, the slope is sum uv / sum uu.
+    """
+    problem = Problem.of(moments, own, target, values)
+    if not 0 < index < problem.size:
+        raise InvalidInput(f"the model has the coefficients 1 to {problem.size - 1}, not {index}.")
+    gram = lookup_gram(problem.moments, problem.values).matrix
+    p = len(problem.own)
+    order = [*range(1 + p), *range(2 + p, len(gram)), 1 + p]  # the target last
+    gram = gram[np.ix_(order, order)]
+    others = [i for i in range(problem.size) if i != index]
+    solved = np.linalg.lstsq(gram[np.ix_(others, others)], gram[np.ix_(others, [index, problem.size])], rcond=1e-14)[0]
+    weights = np.zeros((2, problem.size))
+    weights[0, index] = 1.0
+    weights[:, others] = -solved.T
+    forms = problem.form(weights[0]), problem.form(weights[1], 1.0)
+    return _ratio(problem.moments, forms, np.array([[0, 0.5], [0.5, 0]]), np.array([[1.0, 0], [0, 0]]), confidence, sampling)
+
+
+# ------------------------------------------------------------------------------------------------ inside
+
+
+def _ratio(
+    moments: KeyedMoments,
+    forms: tuple[RowForm, ...],
+    over: np.ndarray,
+    under: np.ndarray,
+    confidence: float,
+    sampling: Sampling | None,
+) -> Interval:
+    """Fieller: every ratio b for which over - b under is within its error of 0. Open where the divisor is not clear of 0."""
+    z = float(ndtri((1 + confidence) / 2))
+    N, T = Quadratic(moments, forms, over).value(), Quadratic(moments, forms, under).value()
+    if T <= 0:
+        return Interval(0.0, -math.inf, math.inf, math.inf, 0.0)
+    b = N / T
+    at = Quadratic(moments, forms, over - b * under)
+    noise, sample = at.noise_variance(), at.sampling_variance(sampling) if sampling else 0.0
+    # In t = ratio - b:  (t T)^2 <= z^2 (V(b) - 2 t Cov + t^2 V(T)), with the sampling error as it is at b.
+    v_under = Quadratic(moments, forms, under).noise_variance()
+    step = math.sqrt(noise / v_under) if noise > 0 and v_under > 0 else 1.0
+    shifted = Quadratic(moments, forms, over - (b + step) * under).noise_variance()
+    covariance = (noise + step**2 * v_under - shifted) / (2 * step)
+    a, h, c = T**2 - z**2 * v_under, -(z**2) * covariance, -(z**2) * (noise + sample)
+    errors = math.sqrt(noise) / T, math.sqrt(sample) / T
+    if not a > 0 or not math.isfinite(h * h - a * c):
+        return Interval(b, -math.inf, math.inf, *errors)
+    root = math.sqrt(max(h * h - a * c, 0.0))
+    return Interval(b, b + (h - root) / a, b + (h + root) / a, *errors)
+
+
+def _length_interval(gain: float, variance: float, count: int, confidence: float) -> tuple[float, float]:
+    """For gain/variance ~ noncentral chi-square with `count` degrees of freedom: the interval of the true gain."""
+    if variance <= 0:
+        return gain, gain
+    x, tail = gain / variance, (1 - confidence) / 2
+    if x > 1e4:  # where the noncentral chi-square is normal in its root, and its series slow
+        root, z = math.sqrt(max(x - count + 1, 0.0)), float(ndtri(1 - tail))
+        return variance * max(root - z, 0.0) ** 2, variance * (root + z) ** 2
+    below = float(chndtr(x, count, 0.0))
+    ends = [float(chndtrinc(x, count, p)) if below > p else 0.0 for p in (1 - tail, tail)]
+    return variance * ends[0], variance * max(ends[1], x if x < 1 else 0.0)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A regression on a request's own features and on values looked up by key (D, j), and the statistics to judge it by."""
+
+    moments: KeyedMoments
+    own: tuple[str, ...]
+    target: str
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, moments: KeyedMoments, own: Sequence[str], target: str, values: np.ndarray | None = None) -> Problem:
+        d = len(moments.counts)
+        columns = np.zeros((d, 0)) if values is None else np.asarray(values, dtype=float).reshape(d, -1)
+        return cls(moments.select((*own, target)), tuple(own), target, columns)
+
+    @property
+    def size(self) -> int:
+        """Coefficients with the intercept."""
+        return 1 + len(self.own) + int(self.values.shape[1])
+
+    @property
+    def mean(self) -> float:
+        return float(self.moments.total[-1]) / max(self.moments.count, 1.0)
+
+    def form(self, weights: np.ndarray, target: float = 0.0) -> RowForm:
+        """target * y + weights . (1, own, values)."""
+        if len(weights) != self.size:
+            raise InvalidInput(f"this model has {self.size} coefficients with its intercept, not {len(weights)}.")
+        p = len(self.own)
+        return RowForm(weights[0] + self.values @ weights[1 + p :], np.append(weights[1 : 1 + p], target))
+
+    def residual(self, theta: np.ndarray) -> RowForm:
+        return self.form(-np.asarray(theta, dtype=float), 1.0)
+
+    def around_mean(self) -> RowForm:
+        return self.residual(np.append(self.mean, np.zeros(self.size - 1)))
+
+
+@dataclass(frozen=True)
+class RowForm:
+    """A function of a row: a constant of its key plus weights on the request's own features, the target the last."""
+
+    keys: np.ndarray
+    weights: np.ndarray
+
+    def __mul__(self, factor: float) -> RowForm:
+        return RowForm(self.keys * factor, self.weights * factor)
+
+    def __sub__(self, other: RowForm) -> RowForm:
+        return RowForm(self.keys - other.keys, self.weights - other.weights)
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """sum over rows of sum_ij A_ij f_i f_j, for row forms f."""
+
+    moments: KeyedMoments
+    forms: tuple[RowForm, ...]
+    A: np.ndarray
+
+    def _functional(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Its coefficients: of counts (D,), of sums (D, m) and of products (m, m)."""
+        keys = np.array([form.keys for form in self.forms])
+        weights = np.array([form.weights for form in self.forms])
+        mixed = self.A @ keys
+        return np.sum(keys * mixed, axis=0), 2 * mixed.T @ weights, weights.T @ self.A @ weights
+
+    def value(self) -> float:
+        return self._reading()[0]
+
+    def noise_variance(self) -> float:
+        """Of the privacy noise: exact, given the forms (A6, with the totals where they are known better)."""
+        return self._reading()[1]
+
+    def _reading(self) -> tuple[float, float]:
+        moments, (h0, h1, G) = self.moments, self._functional()
+        value, error = weighted_total(
+            h0[:, None], moments.counts[:, None], moments.count_noise, moments.count, moments.total_count_noise
+        )
+        total, variance = float(value[0]), float(error[0]) ** 2
+        for i in range(len(moments.features)):
+            value, error = weighted_total(
+                h1[:, i : i + 1],
+                moments.sums[:, i : i + 1],
+                moments.sum_noise,
+                float(moments.total[i]),
+                float(moments.total_noise[i]),
+            )
+            total, variance = total + float(value[0]), variance + float(error[0]) ** 2
+        # Off the diagonal a product stands twice in the sum and was released once.
+        once = np.triu(2 * G) - np.diag(np.diag(G))
+        return total + float(np.sum(G * moments.products)), variance + float(np.sum((once * moments.product_noise) ** 2))
+
+    def sampling_variance(self, kind: Sampling) -> float:
+        n = max(self.moments.count, 1.0)
+        eye = np.eye(len(self.forms))
+        K = np.array([[self._pair(i, j) for j in range(len(eye))] for i in range(len(eye))]) / n
+        product = self.A @ K
+        rows = max(2 * n * float(np.trace(product @ product)), 0.0)
+        return rows if kind == "rows" else max(self._between_keys(), rows)
+
+    def _pair(self, i: int, j: int) -> float:
+        A = np.zeros_like(self.A)
+        A[i, j] = A[j, i] = 1.0 if i == j else 0.5
+        return Quadratic(self.moments, self.forms, A).value()
+
+    def _between_keys(self) -> float:
+        moments, (h0, h1, G) = self.moments, self._functional()
+        once = np.triu(2 * G) - np.diag(np.diag(G))
+        parts = h0 * moments.counts + np.sum(h1 * moments.sums, axis=1)
+        noise = (h0 * moments.count_noise) ** 2 + np.sum(h1**2, axis=1) * moments.sum_noise**2
+        if moments.key_products is not None and moments.key_product_noise is not None:
+            parts = parts + np.einsum("kij,ij->k", moments.key_products, G)
+            noise = noise + np.sum((once * moments.key_product_noise) ** 2)
+        else:
+            # Products of a single key were not released: its rows get their share of the whole table's.
+            each = float(np.sum(G * moments.products)) / max(moments.count, 1.0)
+            parts = parts + each * moments.counts
+            noise = noise - (h0 * moments.count_noise) ** 2 + ((h0 + each) * moments.count_noise) ** 2
+        # Few keys: one degree of freedom for each coefficient, and (t/z)^2 of Student's t for a 90 % interval.
+        free = max(int(np.sum(moments.counts > 0)) - len(moments.features) - 1, 2)
+        return float(np.sum(parts**2 - noise)) * (1 + (len(moments.features) + 1) / free) * (1 + 2 / free)

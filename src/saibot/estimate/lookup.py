@@ -1,0 +1,344 @@
+"""Lookup values: what a provider's sketch says about the mean of each key, fit to be joined to anybody's rows.
+
+Never the ratio of two noisy numbers: a count near 0 would make it anything. The value of a key is its posterior mean, given
+all that the sketch holds and the noise that is known to be in it. The model, for one feature with true means z_k:
+
+    z_k = M + one deviation N(0, tau_l^2) per key level;  at every level  s~ = (sum of c_k z_k over its keys) + noise.
+
+Counts have the same form with every weight 1, so one routine serves both: the exact Gaussian posterior on the tree of keys,
+one pass up and one pass down, linear in the number of keys. tau_l^2 comes from the sketch itself (maximum likelihood), so a
+feature that is all noise at this budget ends with a spread near 0 and its keys at the prior mean M. Nothing is ever divided
+by a count, and no noise however large gives an infinite value.
+
+Where this differs from FORMULAS.md A5: residuals are taken against the shrunk count, not the noisy one, which keeps out the
+count noise that the counts themselves disprove; levels are solved together instead of top down; tau^2 is multiplied by
+S/(S+4), S the sum of squared reliabilities, because its own error (Var/tau^4 = 2/S) otherwise passes for spread: a null
+feature's false spread falls by more than half, a real one's error stays; tau^2 and values keep to the public bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from saibot.errors import InvalidInput
+from saibot.estimate.totals import totals
+from saibot.sketch import Sketch
+
+ROUNDS = 20
+# An uncertain count multiplies z_k, whose distance from M is not known yet: a tenth of the squared half-range is typical.
+# It matters only where the noise of the counts does.
+TYPICAL_SPREAD = 0.1
+TINY = 1e-24
+
+
+@dataclass(frozen=True)
+class LookupValues:
+    """Per-key values of one or many features. From a sketch, the last key is the catch-all: its value is the prior mean."""
+
+    values: np.ndarray  # (f, d+1) shrunk posterior means, scaled units, in the sketch's domain order (level 0)
+    prior_mean: np.ndarray  # (f,)
+    reliability: np.ndarray  # (f, d+1) share of the spread that is signal: 1 - posterior variance / spread
+    posterior_variance: np.ndarray  # (f, d+1)
+    spread: np.ndarray  # (f,) tau^2 in total over levels; 0 = all noise
+    counts: np.ndarray  # (d+1,) shrunk counts
+
+
+def lookup_values(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> LookupValues:
+    """The lookup values of all features of a keyed sketch, of any layout.
+
+    `domain_parents[l-1]` is `KeyDomain.parent_index(l)` of the sketch's domain; levels beyond those given are not used.
+    """
+    if not sketch.levels:
+        raise InvalidInput("this sketch has no key: its values cannot be looked up.", hint="Privatise it with a key.")
+    m = len(sketch.features)
+    used = 1 + min(len(domain_parents), len(sketch.levels) - 1)
+    tables = [level.values for level in sketch.levels[:used]]
+    sigma = np.array([[sketch.sigma("key", order, level=level) or 0.0 for level in range(used)] for order in (0, 1)])
+    whole = totals(sketch)
+    limits = np.array([(0.0, 1.0) if feature.kind == "indicator" else (-1.0, 1.0) for feature in sketch.header.features]).T
+    prior = _prior_mean(whole.sums, whole.count, np.sqrt(whole.sums_variance), whole.count_variance**0.5, limits)
+    ceiling = None
+    if whole.products is not None and whole.products_variance is not None:
+        # Means of keys vary by no more than rows do, and those were measured: three errors of that make it safe.
+        n, error = max(whole.count, 1.0), np.sqrt(np.diag(whole.products_variance))
+        ceiling = np.maximum((np.diag(whole.products) + 3 * error) / n - prior**2, 1e-6)
+    # Rows outside the domain share one key, which is no key like the others. Every level has read its count once.
+    least = max(float(sigma[0].min()), 1e-150)
+    weights = (least / np.maximum(sigma[0], least)) ** 2
+    outside = float(np.clip(weights @ [table[-1, 0] for table in tables] / weights.sum(), 0, max(whole.count, 0)))
+    inside = shrink(
+        [table[:-1, 0] for table in tables],
+        [table[:-1, 1 : 1 + m].T for table in tables],
+        count_sigma=sigma[0],
+        sum_sigma=sigma[1],
+        rows=max(whole.count - outside, 1.0),
+        parents=_one_level_up([len(table) for table in tables], domain_parents),
+        prior=prior,
+        limits=limits,
+        ceiling=ceiling,
+    )
+    return LookupValues(
+        values=np.column_stack([inside.values, prior]),
+        prior_mean=prior,
+        reliability=np.column_stack([inside.reliability, np.zeros(m)]),
+        posterior_variance=np.column_stack([inside.posterior_variance, inside.spread]),
+        spread=inside.spread,
+        counts=np.append(inside.counts, outside),
+    )
+
+
+def shrink(
+    counts: np.ndarray | Sequence[np.ndarray],
+    sums: np.ndarray | Sequence[np.ndarray],
+    *,
+    count_sigma: float | Sequence[float] | np.ndarray,
+    sum_sigma: float | Sequence[float] | np.ndarray,
+    rows: float | np.ndarray,
+    parents: Sequence[np.ndarray] = (),
+    prior: np.ndarray | None = None,
+    limits: tuple[float, float] | np.ndarray = (-1.0, 1.0),
+    ceiling: np.ndarray | None = None,
+) -> LookupValues:
+    """Posterior means from noisy counts, (d,) or (f, d), and sums (f, d): one feature, table or simulation per row.
+
+    With key levels, counts and sums are lists, finest first, and `parents[l]` gives every key of level l its row at level
+    l+1. `rows` is the number of rows in all keys together, `limits` the public bounds of the values; `prior`, M, and
+    `ceiling`, the most that values vary, are (f,) where something is known about them.
+    """
+    c = [np.atleast_2d(level) for level in ([counts] if isinstance(counts, np.ndarray) else counts)]
+    s = [np.atleast_2d(level) for level in ([sums] if isinstance(sums, np.ndarray) else sums)]
+    noise0, noise1 = np.atleast_1d(count_sigma), np.atleast_1d(sum_sigma)
+    up = [_Groups(index, level.shape[1]) for index, level in zip(parents, s[1:], strict=True)]
+    low, high = (np.reshape(limit, (-1, 1)) for limit in limits)
+    n = np.reshape(np.asarray(rows, dtype=float), (-1, 1))
+    if prior is None:
+        error = noise1[0] * s[0].shape[1] ** 0.5
+        prior = _prior_mean(s[0].sum(axis=1), n[:, 0], error, 0.0, np.stack([low[:, 0], high[:, 0]]))
+    M = np.reshape(prior, (-1, 1))
+    if noise0[0] == 0 and noise1[0] == 0:
+        found, weight, spread = _exact(c, s, M, up)
+    else:
+        # Values spread evenly over their bounds have a third of the squared half-range; more is never believed.
+        cap = np.minimum((high - M) * (M - low), (high - low) ** 2 / 12)
+        cap = np.maximum(cap if ceiling is None else np.minimum(cap, np.reshape(ceiling, (-1, 1))), 1e-9)
+        weight, uncertain = _shrink_counts(c, noise0, n, up)
+        typical = M**2 + TYPICAL_SPREAD * ((high - low) / 2) ** 2
+        # In units of the finest level's noise, so that squares stay within floating point whatever the noise is.
+        unit = max(float(noise1[0]), 1e-12 * float(np.abs(s[0]).max()), 1e-150)
+        readings, variances, total = [], [], weight
+        for level, reading in enumerate(s):
+            readings.append((reading - M * total) / unit)
+            variance = (noise1[level] / unit) ** 2 + typical * (uncertain[level] / unit) ** 2
+            variances.append(np.maximum(variance, TINY) + np.zeros_like(readings[-1]))
+            total = up[level].sum(total) if level < len(up) else total
+        scaled = weight / unit + np.zeros_like(readings[0])
+        spreads = _estimate_spread(readings, scaled, variances, up, cap)
+        found, spread = _smooth(readings, scaled, variances, up, spreads), np.sum(spreads, axis=0)
+    return LookupValues(
+        values=np.clip(M + found.mean, low, high),
+        prior_mean=np.broadcast_to(M, (len(found.mean), 1))[:, 0],
+        reliability=_reliability(found.variance, spread),
+        posterior_variance=np.maximum(found.variance, 0),
+        spread=spread[:, 0],
+        counts=weight if len(weight) > 1 else weight[0],
+    )
+
+
+def ratio_values(counts: np.ndarray, sums: np.ndarray, *, prior: float | np.ndarray) -> np.ndarray:
+    """The raw ratio of noisy sum and noisy count, the prior where the count is not positive: for comparison only."""
+    positive = counts > 0
+    return np.where(positive, sums / np.where(positive, counts, 1.0), np.reshape(prior, (-1, 1)))
+
+
+# ------------------------------------------------------------------------------------------------ inside
+
+
+class _Groups:
+    """Which keys of one level make up each key of the next."""
+
+    def __init__(self, index: np.ndarray, size: int) -> None:
+        self.index, self.size = index, size
+        self.order = np.argsort(index, kind="stable")
+        self.present, self.starts = np.unique(index[self.order], return_index=True)
+
+    def sum(self, values: np.ndarray) -> np.ndarray:
+        result = np.zeros((len(values), self.size))
+        result[:, self.present] = np.add.reduceat(values[:, self.order], self.starts, axis=1)
+        return result
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A level on the way up: T | u ~ N(a + b u, v), with T the sum over a key's rows and u the value expected of it.
+
+    `before` is (a, b, v) of the children's sum, b that after the level's own reading, `up` (a, b, v) given the parent's u.
+    """
+
+    before: tuple[np.ndarray, np.ndarray, np.ndarray]
+    b: np.ndarray
+    eta: np.ndarray
+    kept: np.ndarray  # 1/(1 + tau^2 Lambda): how much of u is left to the parent to say
+    free: np.ndarray  # variance of u given its parent's
+    up: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class _Posterior:
+    """Means and variances: of the finest keys' distance from M, and per level of that from the parent and of the sum T."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    deviations: list[tuple[np.ndarray, np.ndarray]]
+    sums: list[tuple[np.ndarray, np.ndarray]]
+
+
+def _smooth(
+    readings: list[np.ndarray], weight: np.ndarray, noise: list[np.ndarray], up: list[_Groups], spread: list[np.ndarray]
+) -> _Posterior:
+    """The Gaussian posterior on the tree: readings of weighted sums at every level, noise and spread as variances."""
+    nothing = np.zeros_like(weight)
+    a, b, v, eta, information = nothing, weight, nothing, nothing, nothing
+    nodes: list[_Node] = []
+    for level, reading in enumerate(readings):
+        before = (a, b, v)
+        whole = v + noise[level]
+        gain, news = v / whole, reading - a
+        information, eta = information + b * b / whole, eta + b * news / whole
+        a, b, v = a + gain * news, b * (1 - gain), v * (1 - gain)
+        kept = 1 / (1 + information * spread[level])
+        free = spread[level] * kept
+        nodes.append(_Node(before, b, eta, kept, free, (a + b * free * eta, b * kept, v + b * b * free)))
+        if level < len(up):
+            a, b, v, eta, information = map(up[level].sum, (*nodes[-1].up, eta * kept, information * kept))
+    top = nodes[-1]
+    u, T, both = (top.free * top.eta, top.free), (top.up[0], top.up[2]), top.b * top.free  # mean, variance; covariance
+    deviations, sums = [u], [T]
+    for node, above, group in zip(nodes[-2::-1], nodes[:0:-1], up[::-1], strict=True):
+        of = group.index
+        (a, b, v), (a0, b0, v0) = node.up, (part[:, of] for part in above.before)
+        u0, uu0, both0 = u[0][:, of], u[1][:, of], both[:, of]
+        # The parent's sum corrects the children's in proportion to how uncertain each of them is.
+        part = np.divide(v, v0, out=np.zeros_like(v0), where=v0 > 0)
+        slope = b - part * b0
+        sum_mean = a - part * a0 + slope * u0 + part * T[0][:, of]
+        sum_variance = slope**2 * uu0 + 2 * slope * part * both0 + part**2 * T[1][:, of] + v * (1 - part)
+        pull = np.divide(node.b * node.free, v, out=np.zeros_like(v0), where=v > 0)
+        rest, cross = node.kept - pull * b, slope * uu0 + part * both0
+        mean = node.free * node.eta - pull * a + rest * u0 + pull * sum_mean
+        variance = rest**2 * uu0 + 2 * rest * pull * cross + pull**2 * (sum_variance - v) + node.free
+        deviations.append((mean - u0, variance + uu0 - 2 * (rest * uu0 + pull * cross)))
+        u, T, both = (mean, variance), (sum_mean, sum_variance), rest * cross + pull * sum_variance
+        sums.append(T)
+    return _Posterior(u[0], u[1], deviations[::-1], sums[::-1])
+
+
+def _estimate_spread(
+    readings: list[np.ndarray], weight: np.ndarray, noise: list[np.ndarray], up: list[_Groups], cap: np.ndarray
+) -> list[np.ndarray]:
+    """tau^2 of every level, (f, 1) each: level by level from the top as in A5, then jointly if there are several."""
+    weights = [weight]
+    for group in up:
+        weights.append(group.sum(weights[-1]))
+    spread: list[np.ndarray] = []
+    parent = np.zeros((1, 1))
+    for level in range(len(readings) - 1, -1, -1):
+        w, R = weights[level], noise[level]
+        residual, q = readings[level] - w * parent, w**2
+        t = np.zeros((len(residual), 1))
+        excess, qq = (residual**2 - R) * q, q * q
+        for _ in range(ROUNDS):
+            u, last_t = (t * q + R) ** -2, t
+            t = np.clip(_total(u * excess) / np.maximum(_total(u * qq), 1e-300), 0, cap)
+            if np.allclose(t, last_t, rtol=1e-3, atol=1e-12):
+                break
+        spread.insert(0, t)
+        parent = (parent + t * w * residual / (t * q + R))[:, up[level - 1].index] if level else parent
+    for _ in range(ROUNDS if up else 0):
+        found, last = _smooth(readings, weight, noise, up, spread), spread
+        spread = []
+        for t, (mean, variance) in zip(last, found.deviations, strict=True):
+            # Squared deviations over the degrees of freedom that are in them: the likelihood's own fixed point.
+            freedom = np.maximum(_total(_reliability(variance, t)), 1e-9)
+            spread.append(np.where(t > 0, np.clip(_total(mean**2) / freedom, 0, cap), 0.0))
+        if all(np.allclose(new, t, rtol=1e-2, atol=1e-12) for new, t in zip(spread, last, strict=True)):
+            break
+    found = _smooth(readings, weight, noise, up, spread)
+    sure = [_total(_reliability(variance, t) ** 2) for t, (_, variance) in zip(spread, found.deviations, strict=True)]
+    return [t * s / (s + 4) for t, s in zip(spread, sure, strict=True)]
+
+
+def _total(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values.sum(axis=1, keepdims=True))
+
+
+def _reliability(variance: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    share = np.divide(variance, spread, out=np.ones_like(variance), where=spread > 0)
+    return np.asarray(np.clip(1 - share, 0, 1))
+
+
+def _shrink_counts(
+    c: list[np.ndarray], sigma: np.ndarray, rows: np.ndarray, up: list[_Groups]
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Counts of the finest keys, none negative, adding up to `rows`; and the error of every level's counts."""
+    if sigma[0] == 0:
+        return np.maximum(c[0], 0.0), [np.zeros_like(level) for level in c]
+    unit, each = float(sigma[0]), rows / c[0].shape[1]
+    keys = [np.ones((max(len(c[0]), len(rows)), c[0].shape[1]))]
+    for group in up:
+        keys.append(group.sum(keys[-1]))
+    readings = [(reading - each * k) / unit for reading, k in zip(c, keys, strict=True)]
+    variances = [np.full_like(k, max((s / unit) ** 2, TINY)) for s, k in zip(sigma, keys, strict=True)]
+    spread = _estimate_spread(readings, keys[0], variances, up, cap=np.maximum(rows / unit, TINY) ** 2)
+    found = _smooth(readings, keys[0], variances, up, spread)
+    total = rows
+    for level in range(len(c) - 1, -1, -1):
+        # Clipped at 0, children would add up to more than their parent: they are scaled back to it.
+        positive = np.maximum(each * keys[level] + unit * found.sums[level][0], TINY)
+        if level == len(up):
+            total = positive * (total / _total(positive))
+        else:
+            total = positive * (total / np.maximum(up[level].sum(positive), TINY))[:, up[level].index]
+    return total, [unit * np.sqrt(np.maximum(variance, 0)) for _, variance in found.sums]
+
+
+def _exact(
+    c: list[np.ndarray], s: list[np.ndarray], M: np.ndarray, up: list[_Groups]
+) -> tuple[_Posterior, np.ndarray, np.ndarray]:
+    """Without noise the mean itself; a key without rows takes its parent's, in the end M."""
+    value = M
+    for level in range(len(s) - 1, -1, -1):
+        rows = np.broadcast_to(c[level], s[level].shape)
+        value = np.where(rows > 0, s[level] / np.where(rows > 0, rows, 1.0), value)
+        value = value[:, up[level - 1].index] if level else value
+    weight = np.maximum(c[0], 0.0)
+    spread = _total(weight * (value - M) ** 2) / np.maximum(_total(weight), 1.0)
+    return _Posterior(value - M, np.zeros_like(value), [], []), weight, spread
+
+
+def _prior_mean(
+    total: np.ndarray, rows: float | np.ndarray, error: float | np.ndarray, rows_error: float, limits: np.ndarray
+) -> np.ndarray:
+    """The overall mean, drawn to the middle of its public bounds as far as it is noise: as if uniform between them."""
+    n = np.maximum(rows, 1.0)
+    low, high = limits
+    middle, width = (low + high) / 2, (high - low) / 12**0.5
+    raw = np.clip(total / n, low - 1e3, high + 1e3)
+    relative = np.minimum(np.hypot(error / n, raw * rows_error / n) / width, 1e150)
+    return np.asarray(np.clip(middle + (raw - middle) / (1 + relative**2), low, high))
+
+
+def _one_level_up(sizes: list[int], parents: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """From each key's row at every level (catch-all last) to each level's rows at the next one, without catch-alls."""
+    below = np.arange(sizes[0])
+    steps = []
+    for size, smaller, rows in zip(sizes[1:], sizes, parents, strict=False):
+        if len(rows) != sizes[0] or rows.max() != size - 1:
+            raise InvalidInput("the key domain's levels are not those of the sketch.", hint="Use the domain that it names.")
+        step = np.zeros(smaller, dtype=np.intp)
+        step[below] = rows
+        steps.append(step[:-1])
+        below = rows
+    return steps

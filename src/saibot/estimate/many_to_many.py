@@ -1,0 +1,168 @@
+"""Many-to-many joins: the moments of all pairs of rows with the same key, without the pairs.
+
+The semi-ring product, summed over keys, is exactly what a materialised join would give: `naive`. That is seldom what one
+wants to know. When both sides are projections of *one* table R of n rows, and the key says nothing about the attributes, the
+join pairs each row mostly with strangers, and the covariance between the sides shrinks to a fraction of R's. Let c_k be the
+rows per key, A = n / sum c^2, C = sum c^3 / (sum c^2)^2, K the covariance of f1 and f2 in R, s' moments divided by s'[c]:
+
+    E s'[f1 f2] = A K + E f1 E f2,      E (s'[f1] s'[f2]) = C K + E f1 E f2,
+
+so K = (s'[f1 f2] - s'[f1] s'[f2]) / (A - C), whatever the skew of the keys (FORMULAS.md A4): `unbiased`. Means and products
+within a side are taken from that side's own totals, which are R's. `paper` is the proposition as published: c_k = n/d, and
+all moments read from the join.
+
+When the key does carry signal, `unbiased` multiplies the between-key covariance by about n/d: a choice, never a default. A
+lookup join (`lookup.py`) answers that case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from saibot.errors import InvalidInput
+from saibot.estimate.moments import KeyedMoments
+from saibot.estimate.regression import Gram
+from saibot.semiring import Basis, Element, KeyedRelation, distinct
+
+Estimator = Literal["naive", "unbiased", "paper"]
+
+
+def join_gram(*sides: KeyedMoments, estimator: Estimator = "naive") -> Gram:
+    """Moments over [1, features of all sides] of a join on one key. Names that repeat are numbered as in the semi-ring.
+
+    `naive`: of the join itself, its size the count. `unbiased` and `paper`: of the one table that all sides are projections
+    of, estimated pair by pair of sides, so any number of them can be joined.
+    """
+    if len(sides) < 2:
+        raise InvalidInput("a join needs two tables.")
+    if len({len(side.counts) for side in sides}) > 1:
+        raise InvalidInput("a join needs one key domain on both sides.", hint="Bring the finer key onto the coarser one.")
+    if estimator == "naive":
+        return _naive(sides)
+    features = sides[0].features
+    for side in sides[1:]:
+        renamed = distinct(features, side.features)
+        features = (*features, *(renamed.get(name, name) for name in side.features))
+    places, start = [], 1
+    for side in sides:
+        places.append(slice(start, start + len(side.features)))
+        start += len(side.features)
+    matrix, noise = np.zeros((start, start)), np.zeros((start, start))
+    count = float(np.mean([side.count for side in sides]))
+    matrix[0, 0], noise[0, 0] = count, np.sqrt(sum(side.total_count_noise**2 for side in sides)) / len(sides)
+    for place, side in zip(places, sides, strict=True):
+        scale = count / max(side.count, 1.0)
+        matrix[0, place] = matrix[place, 0] = scale * side.total
+        noise[0, place] = noise[place, 0] = scale * side.total_noise
+        matrix[place, place], noise[place, place] = scale * side.products, scale * side.product_noise
+    for i, (here, left) in enumerate(zip(places, sides, strict=True)):
+        for there, right in list(zip(places, sides, strict=True))[i + 1 :]:
+            block, error = _cross(left, right, estimator)
+            matrix[here, there], matrix[there, here] = count * block, count * block.T
+            noise[here, there], noise[there, here] = count * error, count * error.T
+    return Gram(features, matrix, noise)
+
+
+def unbiased_weights(counts: np.ndarray) -> tuple[float, float]:
+    """a and b of A4 with  E[f1 f2] = a s'[f1 f2] + b s'[f1] s'[f2], for known rows per key."""
+    n, squares, cubes = (float(np.sum(counts**power)) for power in (1, 2, 3))
+    A, C = n / squares, cubes / squares**2
+    if not A - C > 1e-12 * A:
+        raise InvalidInput("the unbiased estimator needs rows in at least two keys.")
+    return (1 - C) / (A - C), (A - 1) / (A - C)
+
+
+def paper_weights(*, rows: float, keys: int) -> tuple[float, float]:
+    """a and b of the paper's proposition: n/d rows in every key."""
+    if keys < 2:
+        raise InvalidInput("the unbiased estimator needs at least two keys.")
+    return (rows - 1) / (keys - 1), -(rows - keys) / (keys - 1)
+
+
+def relation_of(moments: KeyedMoments, *, part: str = "key", keys: np.ndarray | None = None) -> KeyedRelation:
+    """Moments as a relation of the semi-ring, to be joined over several keys and unions; needs order 2 per key."""
+    if moments.key_products is None:
+        raise InvalidInput(
+            "a many-to-many join needs products per key, which this sketch does not hold.",
+            hint="Privatise it with --layout semiring, or use a lookup join.",
+        )
+    basis = Basis(moments.features, 2)
+    values = np.empty((len(moments.counts), basis.size))
+    values[:, 0], values[:, basis.slice(1)] = moments.counts, moments.sums
+    values[:, basis.squares] = moments.key_products
+    return KeyedRelation(basis, (part,), (np.arange(len(values)) if keys is None else keys,), values)
+
+
+def gram_of(element: Element) -> Gram:
+    """The Gram matrix of an element of order 2, say of `(a * b * c).gamma()`: whatever was joined, as it is."""
+    m = len(element.basis.features)
+    matrix = np.empty((1 + m, 1 + m))
+    matrix[0, 0] = element.count
+    matrix[0, 1:] = matrix[1:, 0] = element.sums
+    matrix[1:, 1:] = element.products
+    return Gram(element.basis.features, matrix, np.zeros_like(matrix))
+
+
+# ------------------------------------------------------------------------------------------------ inside
+
+
+def _naive(sides: Sequence[KeyedMoments]) -> Gram:
+    """Values by the semi-ring, and their noise too: for independent factors Var(xy) = E[x^2] E[y^2] - mean^2 mean^2."""
+    joined = [relation_of(side) for side in sides]
+    noise = [_noise_of(side, relation) for side, relation in zip(sides, joined, strict=True)]
+    clean = [np.maximum(relation.values**2 - sigma**2, 0) for relation, sigma in zip(joined, noise, strict=True)]
+
+    def product(values: Sequence[np.ndarray]) -> Gram:
+        result, *others = (
+            KeyedRelation(relation.basis, relation.parts, relation.keys, value)
+            for relation, value in zip(joined, values, strict=True)
+        )
+        for other in others:
+            result = result * other
+        return gram_of(result.gamma())
+
+    value = product([relation.values for relation in joined])
+    square = product([c + sigma**2 for c, sigma in zip(clean, noise, strict=True)]).matrix
+    return Gram(value.features, value.matrix, np.sqrt(np.maximum(square - product(clean).matrix, 0)))
+
+
+def _noise_of(side: KeyedMoments, relation: KeyedRelation) -> np.ndarray:
+    basis = relation.basis
+    noise = np.empty_like(relation.values)
+    noise[:, 0], noise[:, basis.slice(1)] = side.count_noise, side.sum_noise[:, None]
+    noise[:, basis.squares] = 0.0 if side.key_product_noise is None else side.key_product_noise
+    return noise
+
+
+def _cross(left: KeyedMoments, right: KeyedMoments, estimator: Estimator) -> tuple[np.ndarray, np.ndarray]:
+    """E[f1 f2] of the table behind two projections, and the standard deviation of its noise (first order)."""
+    pairs = max(float(left.counts @ right.counts), 1.0)
+    together = left.sums.T @ right.sums / pairs
+    mean_left, mean_right = left.sums.T @ right.counts / pairs, right.sums.T @ left.counts / pairs
+    n = max((left.count + right.count) / 2, 1.0)
+    own_left, own_right = left.total / max(left.count, 1.0), right.total / max(right.count, 1.0)
+    if estimator == "paper":
+        keys = len(left.counts)
+        a, b = paper_weights(rows=n, keys=keys)
+        value = a * together + b * np.outer(mean_left, mean_right)
+        factor = abs(a)
+    else:
+        # Cubes from noisy counts: the noise of a square is known and taken off; the two sides' noises are independent.
+        cubes = float((left.counts**2 - left.count_noise**2) @ right.counts)
+        cubes = (cubes + float((right.counts**2 - right.count_noise**2) @ left.counts)) / 2
+        gap = n / pairs - max(cubes, 0.0) / pairs**2
+        # Under noise that swamps the counts there is no telling strangers apart: the join is taken as it is.
+        factor = (1 - 1 / n) / gap if gap > 1e-12 * n / pairs else 1.0
+        value = np.outer(own_left, own_right) + factor * (together - np.outer(mean_left, mean_right))
+    rest_left = left.sums - np.outer(left.counts, mean_left)
+    rest_right = right.sums - np.outer(right.counts, mean_right)
+    noise_left = np.hypot(left.sum_noise[:, None], np.outer(left.count_noise, mean_left)) ** 2
+    noise_right = np.hypot(right.sum_noise[:, None], np.outer(right.count_noise, mean_right)) ** 2
+    # Var(xy) = E[x^2] E[y^2] - mean^2 mean^2, with the squares of the true parts estimated free of their noise.
+    true_left, true_right = np.maximum(rest_left**2 - noise_left, 0), np.maximum(rest_right**2 - noise_right, 0)
+    variance = true_left.T @ noise_right + noise_left.T @ true_right + noise_left.T @ noise_right
+    moved = np.hypot(np.outer(left.total_noise / n, own_right), np.outer(own_left, right.total_noise / n))
+    return value, np.hypot(factor * np.sqrt(variance) / pairs, moved)

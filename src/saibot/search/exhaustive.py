@@ -1,0 +1,66 @@
+"""Every combination of a few candidates: to measure what greedy search loses, where that can be afforded at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from math import comb
+
+from saibot.errors import InvalidInput
+from saibot.search.corpus import Corpus
+from saibot.search.engine import Engine
+from saibot.search.greedy import Greedy, Progress, column_name, describe, first_states
+from saibot.search.request import SearchOptions, SearchRequest
+from saibot.search.result import SearchResult, Step
+from saibot.search.state import State
+
+MOST_COMBINATIONS = 200_000
+
+
+class Exhaustive:
+    """The combination of at most `most_steps` joins with the largest R2 (on the test part, where there is one).
+
+    It looks for the largest number, without a stop rule: an upper limit for what any search could report.
+    """
+
+    def search(self, request: SearchRequest, corpus: Corpus, options: SearchOptions, *, progress: Progress) -> SearchResult:
+        engine = Engine(corpus, request, options)
+        most = min(options.most_steps, len(engine))
+        wanted = sum(comb(len(engine), size) for size in range(1, most + 1))
+        if wanted > MOST_COMBINATIONS:
+            raise InvalidInput(
+                f"exhaustive search would try {wanted:,} combinations, at most {MOST_COMBINATIONS:,} are allowed.",
+                hint="Search greedily, or with fewer steps or candidates.",
+            )
+        train, test = first_states(request)
+        best: tuple[float, tuple[int, ...]] = (_judge(train, test), ())
+        for size in range(1, most + 1):
+            for number, chosen in enumerate(combinations(range(len(engine)), size)):
+                if number % 500 == 0:
+                    progress(f"trying combinations of {size}", number / comb(len(engine), size))
+                joined = _joined(engine, chosen, train, test)
+                best = max(best, (_judge(*joined), chosen))
+        first = Greedy().search(request, corpus, replace(options, most_steps=1), progress=progress)
+        board = engine.board(train, quantile=options.ranking_quantile)
+        steps = []
+        for size in range(1, len(best[1]) + 1):
+            candidate = engine.candidate(best[1][size - 1])
+            after, held_out = _joined(engine, best[1][:size], train, test)
+            found = describe(candidate, board, best[1][size - 1], options)
+            test_r2 = held_out.r2_of(after) if held_out else None
+            steps.append(Step(found, after.r2(), test_r2, candidate.values()))
+        return replace(first, steps=tuple(steps), stopped="every combination was tried")
+
+
+def _joined(engine: Engine, chosen: tuple[int, ...], train: State, test: State | None) -> tuple[State, State | None]:
+    for number in chosen:
+        candidate = engine.candidate(number)
+        values, name = candidate.values(), column_name(candidate, train)
+        centre = train.centre_of(values)
+        train = train.with_lookup(name, values, centre=centre)
+        test = test.with_lookup(name, values, centre=centre) if test else None
+    return train, test
+
+
+def _judge(train: State, test: State | None) -> float:
+    return test.r2_of(train) if test else train.r2()

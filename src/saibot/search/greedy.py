@@ -1,0 +1,257 @@
+"""Greedy search: take the candidate whose gain is surest, add it to the model, and ask again.
+
+Each step scores all candidates in one sweep and ranks them by a lower confidence bound, so that the largest noise does not
+win. A step is taken only if its gain is above 0 by a bound that accounts for the number of candidates looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from saibot.errors import InvalidInput
+from saibot.estimate.moments import KeyedMoments
+from saibot.search.corpus import Corpus
+from saibot.search.engine import Board, Candidate, Engine
+from saibot.search.request import SearchOptions, SearchRequest
+from saibot.search.result import Dropped, Found, SearchResult, Step
+from saibot.search.state import State
+from saibot.search.unions import Addition, UnionScore, additions, enlarged, score_union
+
+Progress = Callable[[str, float | None], None]
+
+
+class Strategy(Protocol):
+    """How to look for a combination; implement it to try another."""
+
+    def search(
+        self, request: SearchRequest, corpus: Corpus, options: SearchOptions, *, progress: Progress
+    ) -> SearchResult: ...
+
+
+def search(
+    request: SearchRequest,
+    corpus: Corpus,
+    options: SearchOptions | None = None,
+    *,
+    strategy: Strategy | None = None,
+    progress: Progress = lambda stage, part: None,
+) -> SearchResult:
+    """Which published tables most improve the request's regression."""
+    if not len(corpus):
+        raise InvalidInput("the corpus is empty.", hint="Add sketches to it first.")
+    return (strategy or Greedy()).search(request, corpus, options or SearchOptions(), progress=progress)
+
+
+class Greedy:
+    """One step after the other, each the best at its time: a join or a union."""
+
+    def search(self, request: SearchRequest, corpus: Corpus, options: SearchOptions, *, progress: Progress) -> SearchResult:
+        work = _Work(request, corpus, options)
+        base = work.train.r2(), work.test_r2()
+        stopped = f"{options.most_steps} steps were taken, as asked"
+        for number in range(options.most_steps):
+            progress(f"step {number + 1}: scoring {len(work):,} candidates", number / options.most_steps)
+            why = work.step(first=number == 0)
+            if why is not None:
+                stopped = why
+                break
+        return SearchResult(
+            request=request.name,
+            target=request.target,
+            private=request.private,
+            base_train_r2=base[0],
+            base_test_r2=base[1],
+            steps=tuple(work.steps),
+            ranked=work.ranked,
+            dropped=work.dropped,
+            candidates=len(work),
+            stopped=stopped,
+        )
+
+
+class _Work:
+    """A search under way: the current table, what was taken, and what is left to take."""
+
+    def __init__(self, request: SearchRequest, corpus: Corpus, options: SearchOptions) -> None:
+        self.request, self.corpus, self.options = request, corpus, options
+        self.engine = Engine(corpus, request if options.joins else replace(request, key=None), options)
+        self.additions, self._refused = additions(request, corpus) if options.unions else ([], [])
+        self.moments = request.train
+        self.lookups: list[tuple[str, np.ndarray]] = []
+        self.train, self.test = first_states(request)
+        self.steps: list[Step] = []
+        self.ranked: tuple[Found, ...] = ()
+        self.dropped: tuple[Dropped, ...] = ()
+        self._joinable = True
+
+    def __len__(self) -> int:
+        return len(self.engine) + len(self.additions)
+
+    def test_r2(self) -> float | None:
+        return self.test.r2_of(self.train) if self.test else None
+
+    def step(self, *, first: bool) -> str | None:
+        """Take the best candidate; if there is none to take, the reason."""
+        join = self._best_join(first=first)
+        union = self._best_union()
+        if join is None and union is None:
+            return "every candidate has been taken" if self.steps else "no candidate shares a key with the request"
+        take_first = first and self.options.always_first
+        if union is not None and self._union_is_clear(union[1]) and (join is None or union[1].gain > join[1].lower):
+            self._take_union(*union)
+        elif join is not None and (take_first or join[2]):
+            self._take_join(join[0], join[1])
+        else:
+            return "no further gain is clear of its noise"
+        return None
+
+    def _best_join(self, *, first: bool) -> tuple[Candidate, Found, bool] | None:
+        if not self._joinable or not len(self.engine):
+            return None
+        board = self.engine.board(self.train, quantile=self.options.ranking_quantile)
+        taken = {(step.found.digest, step.found.feature) for step in self.steps}
+        order = board.order(self.options.shown + len(taken))
+        if first:
+            self.ranked = tuple(
+                describe(self.engine.candidate(i), board, i, self.options) for i in order[: self.options.shown]
+            )
+            self.dropped = (*explain_dropped(self.engine, board, self.corpus), *self._refused)
+        for number in map(int, order):
+            candidate = self.engine.candidate(number)
+            if (candidate.digest, candidate.feature) not in taken:
+                found = describe(candidate, board, number, self.options)
+                return candidate, found, accepted(board, number, len(self), self.options)
+        return None
+
+    def _best_union(self) -> tuple[Addition, UnionScore, State] | None:
+        taken = {step.found.digest for step in self.steps}
+        best: tuple[Addition, UnionScore, State] | None = None
+        for addition in self.additions:
+            if self.test is None or addition.digest in taken or (self.lookups and not addition.keyed):
+                continue
+            after = self._rebuilt(enlarged(self.moments, addition))
+            assert self.request.test is not None
+            found = score_union(self.train, after, self.test, self.request.test.select(self.moments.features).product_noise)
+            quantile = self.options.ranking_quantile
+            if best is None or found.lower(quantile) > best[1].lower(quantile):
+                best = addition, found, after
+        return best
+
+    def _union_is_clear(self, found: UnionScore) -> bool:
+        quantile = float(ndtri(1 - (1 - self.options.confidence) / (2 * max(len(self), 1))))
+        return found.lower(quantile) > 0
+
+    def _rebuilt(self, moments: KeyedMoments) -> State:
+        """The enlarged table around its own means, with the lookups that were taken."""
+        state = State.of(moments, self.request.target)
+        for name, values in self.lookups:
+            state = state.with_lookup(name, values, centre=state.centre_of(values))
+        return state
+
+    def _take_join(self, candidate: Candidate, found: Found) -> None:
+        values, name = candidate.values(), column_name(candidate, self.train)
+        centre = self.train.centre_of(values)
+        self.lookups.append((name, values))
+        self.train = self.train.with_lookup(name, values, centre=centre)
+        self.test = self.test.with_lookup(name, values, centre=centre) if self.test else None
+        self.steps.append(Step(found, self.train.r2(), self.test_r2(), values))
+
+    def _take_union(self, addition: Addition, score: UnionScore, after: State) -> None:
+        self.moments, self.train = enlarged(self.moments, addition), after
+        self._joinable = self._joinable and addition.keyed
+        margin = self.options.ranking_quantile * score.deviation
+        found = Found(
+            kind="union",
+            dataset=addition.dataset,
+            digest=addition.digest,
+            feature=None,
+            key=(),
+            gain=score.gain,
+            lower=score.gain - margin,
+            upper=min(score.gain + margin, 1.0),
+            coefficient=None,
+            reliability=None,
+            rows=round(addition.moments.count),
+            note=addition.how if addition.keyed else f"{addition.how}; nothing can be joined to its rows",
+        )
+        self.steps.append(Step(found, self.train.r2(), self.test_r2(), None))
+
+
+def first_states(request: SearchRequest) -> tuple[State, State | None]:
+    """Training and test table before any augmentation, both around the training table's means."""
+    train = State.of(request.train, request.target)
+    if request.test is None:
+        return train, None
+    test = request.test.select(request.train.features)
+    return train, State.of(test, request.target, origin=request.train.means)
+
+
+def accepted(board: Board, chosen: int, candidates: int, options: SearchOptions) -> bool:
+    """Whether a gain is above 0 when all candidates had the chance to be the largest by luck.
+
+    Student's law, for the error is estimated from the keys themselves, of which there may be few.
+    """
+    freedom = max(float(board.keys[chosen]) - 2, 1.0)
+    quantile = float(stdtrit(freedom, 1 - (1 - options.confidence) / (2 * max(candidates, 1))))
+    return bool(np.sqrt(board.gain[chosen]) > quantile * board.deviation[chosen])
+
+
+def describe(candidate: Candidate, board: Board, number: int, options: SearchOptions) -> Found:
+    """A candidate's score in words and original units."""
+    root, deviation = float(np.sqrt(board.gain[number])), float(board.deviation[number])
+    low = max(root - options.ranking_quantile * deviation, 0.0) ** 2
+    high = min((root + options.ranking_quantile * deviation) ** 2, 1.0)
+    spread, rows = candidate.number("spread"), candidate.number("rows")
+    note = "" if spread > 0 else "its values are all noise at this key"
+    if spread > 0 and low == 0.0:
+        note = "its gain is not clear of its noise"
+    return Found(
+        kind="join",
+        dataset=candidate.dataset,
+        digest=candidate.digest,
+        feature=candidate.feature,
+        key=candidate.view.parts,
+        gain=float(board.gain[number]),
+        lower=low,
+        upper=high,
+        coefficient=float(board.coefficient[number]) / max(candidate.number("scale"), 1e-300),
+        reliability=candidate.number("reliability"),
+        rows=None if np.isnan(rows) else int(rows),
+        note=note,
+    )
+
+
+def explain_dropped(engine: Engine, board: Board, corpus: Corpus) -> tuple[Dropped, ...]:
+    """Why candidates were not taken, reason by reason."""
+    answers = []
+    silent = np.flatnonzero(engine.column("spread") <= 0)
+    if len(silent):
+        answers.append(_dropped("its values are all noise at this key: too few rows per key for the budget", engine, silent))
+    unclear = np.flatnonzero((engine.column("spread") > 0) & (board.lower <= 0))
+    if len(unclear):
+        answers.append(_dropped("its gain is not clear of its noise", engine, unclear))
+    if engine.unreachable:
+        count = sum(len(shard) for id in engine.unreachable for shard in corpus.shards(id))
+        names = {str(name) for id in engine.unreachable for shard in corpus.shards(id) for name in shard.text["dataset"][:3]}
+        reason = "its key is no function of the request's key"
+        answers.append(Dropped(reason, count, tuple(sorted(names)[:3])))
+    return tuple(answers)
+
+
+def column_name(candidate: Candidate, state: State) -> str:
+    """`dataset.feature`, told apart where it is there already."""
+    name = f"{candidate.dataset}.{candidate.feature}"
+    number = 2
+    while name in state.features:
+        name, number = f"{candidate.dataset}.{candidate.feature}.{number}", number + 1
+    return name
+
+
+def _dropped(reason: str, engine: Engine, numbers: np.ndarray) -> Dropped:
+    examples = tuple(f"{c.dataset}.{c.feature}" for c in (engine.candidate(int(i)) for i in numbers[:3]))
+    return Dropped(reason, len(numbers), examples)

@@ -1,0 +1,61 @@
+"""What is asked: the moments of a training table, its target, its key, and how far the search may go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from saibot.errors import InvalidInput
+from saibot.estimate.moments import KeyedMoments
+from saibot.privacy import Neighbours
+from saibot.search.views import RequestKey
+from saibot.sketch import Feature
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """A request on the one code path of both ways to ask: `private` moments carry noise, local ones are exact."""
+
+    train: KeyedMoments
+    test: KeyedMoments | None
+    target: str
+    key: RequestKey | None
+    name: str = "request"
+    facts: tuple[Feature, ...] = ()  # kind, unit and bounds of the features in order: what unions are matched by
+    neighbours: Neighbours | None = None  # the relation that protects a private request
+
+    def __post_init__(self) -> None:
+        self.train.position(self.target)
+        if self.test is not None and set(self.test.features) != set(self.train.features):
+            raise InvalidInput("the training and the test part do not have the same features.")
+        if self.facts and tuple(fact.name for fact in self.facts) != self.train.features:
+            raise InvalidInput("the request's facts do not fit its features.")
+        if self.key is not None and len(self.key) != len(self.train.counts):
+            raise InvalidInput("the request's statistics do not fit its key.")
+
+    @property
+    def private(self) -> bool:
+        return not self.train.exact
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search. The defaults are what most people want.
+
+    `confidence` is of the whole search: a candidate is accepted if its gain is above 0 by a bound that accounts for all
+    candidates. `ranking_quantile` is milder, for the order in which candidates are shown.
+    """
+
+    most_steps: int = 5
+    confidence: float = 0.9
+    ranking_quantile: float = 2.0
+    always_first: bool = False  # the paper's single-dataset mode: take the best, whatever its bound
+    joins: bool = True
+    unions: bool = True
+    whole_datasets: bool = False  # score all features of a dataset together
+    shown: int = 50
+    device: Literal["cpu", "cuda", "auto"] = "auto"
+
+    def __post_init__(self) -> None:
+        if self.most_steps < 1 or not 0 < self.confidence < 1 or self.shown < 1 or self.ranking_quantile < 0:
+            raise InvalidInput("a search takes at least one step and a confidence between 0 and 1.")

@@ -1,0 +1,102 @@
+"""What a search found, why, and what it left aside. Values only: rows and data frames belong to the client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Found:
+    """A candidate with its score at one step."""
+
+    kind: Literal["join", "union"]
+    dataset: str
+    digest: str
+    feature: str | None
+    key: tuple[tuple[str, str | None], ...]  # the request's parts (and levels) that it was joined on
+    gain: float
+    lower: float
+    upper: float
+    coefficient: float | None  # original units of the feature
+    reliability: float | None  # how much of the values' spread is signal
+    rows: int | None
+    note: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "dataset": self.dataset,
+            "digest": self.digest,
+            "feature": self.feature,
+            "key": [{"part": part, "level": level} for part, level in self.key],
+            "gain": self.gain,
+            "interval": [self.lower, self.upper],
+            "coefficient": self.coefficient,
+            "reliability": self.reliability,
+            "rows": self.rows,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True)
+class Step:
+    """One accepted augmentation, and the model after it."""
+
+    found: Found
+    train_r2: float
+    test_r2: float | None
+    values: np.ndarray | None = field(repr=False, compare=False)  # scaled deviations per finest key, for joins
+
+    @property
+    def column(self) -> str:
+        """The name of the new column."""
+        return f"{self.found.dataset}.{self.found.feature}" if self.found.feature else self.found.dataset
+
+    def to_json(self) -> dict[str, Any]:
+        return self.found.to_json() | {"train_r2": self.train_r2, "test_r2": self.test_r2, "column": self.column}
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Candidates left aside for one reason: how many, and which for example."""
+
+    reason: str
+    count: int
+    examples: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"reason": self.reason, "count": self.count, "examples": list(self.examples)}
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """Base model, accepted steps in order, the ranking of the first step, and what was dropped, with reasons."""
+
+    request: str
+    target: str
+    private: bool
+    base_train_r2: float
+    base_test_r2: float | None
+    steps: tuple[Step, ...]
+    ranked: tuple[Found, ...]
+    dropped: tuple[Dropped, ...]
+    candidates: int
+    stopped: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "format": "saibot-result",
+            "version": 1,
+            "request": self.request,
+            "target": self.target,
+            "private": self.private,
+            "base": {"train_r2": self.base_train_r2, "test_r2": self.base_test_r2},
+            "steps": [step.to_json() for step in self.steps],
+            "ranked": [found.to_json() for found in self.ranked],
+            "dropped": [dropped.to_json() for dropped in self.dropped],
+            "candidates": self.candidates,
+            "stopped": self.stopped,
+        }

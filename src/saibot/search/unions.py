@@ -1,0 +1,107 @@
+"""Unions: tables with the same columns, added to the training table as further rows.
+
+More rows change the model, not the table it is judged on, so a union's gain is read off the held-out part: R2 there with
+the coefficients of the enlarged table, minus R2 with the current ones. Its error has two parts, both taken from the
+difference of the two models' residual sums of squares on the held-out part: sampling, about 4 s^2 d' Q d for coefficients
+that differ by d, and the privacy noise of the products that it is a linear function of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from saibot.discover.unions import Addable, find_unions
+from saibot.estimate.moments import KeyedMoments, moments_of_sketch
+from saibot.estimate.union import rescaled, union_moments
+from saibot.search.corpus import Corpus
+from saibot.search.request import SearchRequest
+from saibot.search.result import Dropped
+from saibot.search.state import State
+from saibot.search.views import key_id, view_id
+
+
+@dataclass(frozen=True)
+class Addition:
+    """A table that can be added, in the request's units; `keyed` if its rows are known key by key."""
+
+    dataset: str
+    digest: str
+    moments: KeyedMoments
+    keyed: bool
+    how: str
+
+
+@dataclass(frozen=True)
+class UnionScore:
+    gain: float
+    deviation: float
+
+    def lower(self, quantile: float) -> float:
+        return self.gain - quantile * self.deviation
+
+
+def additions(request: SearchRequest, corpus: Corpus) -> tuple[list[Addition], list[Dropped]]:
+    """All tables of a corpus that can be added to the request, and why the others cannot."""
+    if not request.facts:
+        return [], []
+    if request.test is None:
+        return [], [Dropped("unions are judged on a held-out part, and the request has none", len(corpus.headers), ())]
+    keys = [domain.keys_digest for _, domain in request.key.parts] if request.key else None
+    headers = list(corpus.headers.values())
+    found: list[Addition] = []
+    refused: dict[str, list[str]] = {}
+    for answer in find_unions(request.facts, headers, neighbours=request.neighbours, keys=keys):
+        if isinstance(answer, Addable):
+            found.append(_load(answer, request, corpus))
+        else:
+            refused.setdefault(answer.reason, []).append(answer.dataset)
+    reasons = [Dropped(f"it cannot be added: {why}", len(names), tuple(names[:3])) for why, names in refused.items()]
+    return found, reasons
+
+
+def _load(answer: Addable, request: SearchRequest, corpus: Corpus) -> Addition:
+    assert answer.digest is not None
+    sketch = corpus.sketch(answer.digest)
+    chosen = moments_of_sketch(sketch).select(tuple(each.sketch for each in answer.features))
+    scale = np.array([each.factor for each in answer.features])
+    shift = np.array([each.shift for each in answer.features])
+    moved = rescaled(chosen, scale, shift)
+    named = KeyedMoments(**{**moved.__dict__, "features": tuple(each.request for each in answer.features)})
+    key, header = request.key, sketch.header
+    same = key is not None and header.key is not None and len(named.counts) == len(key)
+    keyed = bool(same and key_id(header.key) == view_id([d.keys_digest for _, d in key.parts]))  # type: ignore[union-attr,arg-type]
+    if not keyed:
+        named = named.onto(np.zeros(len(named.counts), np.int64), 1)
+    return Addition(answer.dataset, answer.digest, named, keyed, answer.explain())
+
+
+def enlarged(train: KeyedMoments, addition: Addition) -> KeyedMoments:
+    """The training table with further rows; without common keys, its per-key statistics stay those of its own rows."""
+    if addition.keyed:
+        return union_moments([train, addition.moments])
+    whole = union_moments([train.onto(np.zeros(len(train.counts), np.int64), 1), addition.moments])
+    kept = {"counts": train.counts, "sums": train.sums, "count_noise": train.count_noise, "sum_noise": train.sum_noise}
+    return KeyedMoments(**{**whole.__dict__, **kept, "key_products": None, "key_product_noise": None})
+
+
+def score_union(current: State, after: State, test: State, noise: np.ndarray) -> UnionScore:
+    """Gain on the held-out part; `noise` is that of its products, features in the order of the state's own."""
+    before, now = current.theta(), after.theta()
+    x = [i for i, name in enumerate(test.features) if name != test.target]
+    y = test.features.index(test.target)
+    gain = test.r2_of(after) - test.r2_of(current)
+    square = test.products[np.ix_(x, x)]
+    tss = max(float(test.products[y, y]), 1e-300)
+    moved = now - before
+    residual = max(tss * (1 - test.r2_of(current)), 0.0) / test.count
+    sampling = 4 * residual * max(float(moved @ square @ moved), 0.0)
+    own = [i for i, place in enumerate(x) if place < len(noise)]
+    places = [x[i] for i in own]
+    quadratic = (np.outer(before, before) - np.outer(now, now))[np.ix_(own, own)]
+    spread = noise[np.ix_(places, places)] * quadratic
+    # The matrix is symmetric: entries beside its diagonal are one noisy number that counts twice.
+    privacy = float((np.diag(spread) ** 2).sum() + 4 * (np.triu(spread, 1) ** 2).sum())
+    privacy += float(((2 * moved[own] * noise[places, y]) ** 2).sum()) if y < len(noise) else 0.0
+    return UnionScore(float(gain), float(np.sqrt(sampling + privacy) / tss))

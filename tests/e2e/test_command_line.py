@@ -1,0 +1,196 @@
+"""The provider's commands as a person types them: real processes, real files, real ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SAIBOT = [sys.executable, "-m", "saibot.cli"]
+
+CARD = """
+[dataset]
+name = "clinic"
+individual = "one patient"
+[budget]
+cap = { epsilon = "2", delta = "1e-6" }
+[features.age]
+bounds = [0, 100]
+unit = "year"
+[features.stay]
+bounds = [0, 30]
+[keys.ward]
+column = "ward"
+domain = { values = ["A", "B", "C", "D"], id = "wards" }
+"""
+
+
+@pytest.fixture
+def clinic(tmp_path: Path) -> Path:
+    lines = ["ward,age,stay"] + [f"{'ABC'[i % 3]},{20 + i % 60},{i % 14}" for i in range(900)]
+    (tmp_path / "clinic.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "clinic.toml").write_text(CARD)
+    return tmp_path
+
+
+def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"SAIBOT_HOME": str(cwd / "home"), "COLUMNS": "160"}
+    return subprocess.run(
+        [*SAIBOT, *map(str, arguments)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+def spent(folder: Path) -> float:
+    found = json.loads(run("ledger", "--json", cwd=folder).stdout)["datasets"]
+    return found[0]["spent_epsilon"] if found else 0.0
+
+
+def test_a_provider_gets_from_a_table_to_a_sketch_and_sees_what_it_says(clinic):
+    done = run("privatize", "clinic.csv", "--key", "ward", cwd=clinic)
+    assert done.returncode == 0, done.stderr
+    assert "charged clinic" in done.stdout
+    shown = run("inspect", "clinic-ward.saibot", cwd=clinic)
+    assert shown.returncode == 0, shown.stderr
+    for expected in ("clinic", "replace-one", "age", "private profile", "900 (public)"):
+        assert expected in shown.stdout
+    assert 0.9 < spent(clinic) <= 1.0
+
+
+def test_json_output_is_one_document_and_nothing_else(clinic):
+    for command in (
+        ("plan", "--json"),
+        ("privatize", "clinic.csv", "--key", "ward", "--dry-run", "--json"),
+        ("privatize", "clinic.csv", "--key", "ward", "--json"),
+        ("inspect", "clinic-ward.saibot", "--json"),
+        ("ledger", "--json"),
+    ):
+        done = run(*command, cwd=clinic)
+        assert done.returncode == 0, done.stderr
+        json.loads(done.stdout)
+        assert done.stderr == ""
+
+
+def test_the_same_release_again_costs_nothing_and_gives_the_same_file(clinic):
+    run("privatize", "clinic.csv", "--key", "ward", cwd=clinic)
+    first, before = (clinic / "clinic-ward.saibot").read_bytes(), spent(clinic)
+    again = run("privatize", "clinic.csv", "--key", "ward", cwd=clinic)
+    assert "at no further cost" in again.stdout
+    assert (clinic / "clinic-ward.saibot").read_bytes() == first
+    assert spent(clinic) == before
+
+
+def test_a_dry_run_charges_and_writes_nothing(clinic):
+    done = run("privatize", "clinic.csv", "--key", "ward", "--dry-run", cwd=clinic)
+    assert done.returncode == 0, done.stderr
+    assert spent(clinic) == 0
+    assert not list(clinic.glob("*.saibot"))
+
+
+def test_init_writes_a_card_without_looking_at_a_value(clinic):
+    (clinic / "clinic.toml").unlink()
+    done = run("init", "clinic.csv", cwd=clinic)
+    assert done.returncode == 0, done.stderr
+    text = (clinic / "clinic.toml").read_text()
+    assert "[features.age]" in text and "FILL" in text
+    assert "79" not in text  # the largest age
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--feature", "weight=0:200"), "no column 'weight'"),
+        (("--feature", "ward=0:5"), "needs numbers"),
+        (("--feature", "age=100:0"), "upside down"),
+        (("--epsilon", "0"), "epsilon must be greater than 0"),
+        (("--delta", "1"), "delta must be at least 0 and less than 1"),
+        (("--mechanism", "fpm", "--epsilon", "2"), "classical Gaussian is proved for epsilon <= 1 only"),
+        (("--key", "room"), "no key 'room'"),
+        (("--epsilon", "3"), "is left of its cap"),
+        (("--layout", "semiring"), "needs a key"),
+        (("--neighbours", "add-one"), "replace-one or add-remove"),
+        (("--bound", "-1"), "--bound must be greater than 0"),
+    ],
+)
+def test_bad_input_gets_a_clear_line_and_changes_nothing(clinic, arguments, said):
+    done = run("privatize", "clinic.csv", *arguments, cwd=clinic)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 2
+    assert spent(clinic) == 0
+    assert not list(clinic.glob("*.saibot"))
+
+
+def test_an_empty_table_and_a_missing_one_are_refused(clinic):
+    (clinic / "empty.csv").write_text("ward,age,stay\n")
+    for table, said in (("empty.csv", ""), ("nowhere.csv", "there is no table")):
+        done = run("privatize", table, "--card", "clinic.toml", "--key", "ward", cwd=clinic)
+        assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
+    assert spent(clinic) == 0
+
+
+def test_a_sketch_that_was_tampered_with_is_refused(clinic):
+    run("privatize", "clinic.csv", "--key", "ward", cwd=clinic)
+    path = clinic / "clinic-ward.saibot"
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b'"epsilon":"1"', b'"epsilon":"9"'))
+    done = run("inspect", path, cwd=clinic)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    path.write_bytes(content[: len(content) // 2])
+    done = run("inspect", path, cwd=clinic)
+    assert done.returncode == 1 and "cut off or damaged" in done.stderr
+
+
+def test_ctrl_c_in_the_middle_leaves_a_ledger_that_says_what_was_spent(clinic):
+    """A big domain keeps the noise busy for a while; the charge is taken before the first draw."""
+    card = (
+        (clinic / "clinic.toml")
+        .read_text()
+        .replace('domain = { values = ["A", "B", "C", "D"], id = "wards" }', "domain = { range = [1, 400000] }")
+    )
+    (clinic / "clinic.toml").write_text(card)
+    environment = os.environ | {"SAIBOT_HOME": str(clinic / "home")}
+    command = [*SAIBOT, "privatize", "clinic.csv", "--key", "ward"]
+    process = subprocess.Popen(
+        command, cwd=clinic, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 90
+    while spent(clinic) == 0 and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.2)
+    assert process.poll() is None, "the release finished before it could be interrupted"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "stays charged" in said
+    account = json.loads(run("ledger", "clinic", "--json", cwd=clinic).stdout)["datasets"][0]
+    assert [entry["state"] for entry in account["releases"]] == ["spent, nothing released"]
+    assert not list(clinic.glob("*.saibot"))
+
+
+def test_every_command_has_help_that_says_what_it_does(tmp_path):
+    listed = run("--help", cwd=tmp_path).stdout
+    for command in ("demo", "init", "plan", "privatize", "inspect", "ledger", "split", "audit", "bench"):
+        assert command in listed
+        done = run(command, "--help", cwd=tmp_path)
+        assert done.returncode == 0 and len(done.stdout) > 200
+
+
+def test_help_loads_none_of_the_heavy_libraries(tmp_path):
+    code = (
+        "import sys\nfrom saibot.cli.app import app\nfrom typer.testing import CliRunner\n"
+        "assert CliRunner().invoke(app, ['--help']).exit_code == 0\n"
+        "heavy = [m for m in ('opendp', 'sklearn', 'scipy', 'duckdb', 'ibis', 'pandas', 'numba') if m in sys.modules]\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, timeout=60)
+
+
+def test_wrong_usage_exits_with_two(tmp_path):
+    assert run("plan", "--features", "many", cwd=tmp_path).returncode == 2
+    assert run("nonsense", cwd=tmp_path).returncode == 2

@@ -1,0 +1,140 @@
+"""The requester's commands as a person types them: real flights, real noise at epsilon 1, real processes.
+
+Two airlines publish their delays by day; JetBlue, which keeps its rows at home, finds that they explain its own.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from saibot.demo.flights import write_airline
+from saibot.search import Corpus
+
+SAIBOT = [sys.executable, "-m", "saibot.cli"]
+REQUEST = (
+    "--train",
+    "b6.train.csv",
+    "--test",
+    "b6.test.csv",
+    "--target",
+    "arr_delay",
+    "--key",
+    "day",
+    "--feature",
+    "distance",
+)
+
+
+def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"SAIBOT_HOME": str(cwd / "home"), "COLUMNS": "120"}
+    return subprocess.run(
+        [*SAIBOT, *map(str, arguments)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+def refused(done: subprocess.CompletedProcess[str], said: str) -> None:
+    """Exit 1, one or two lines, and they say this."""
+    assert done.returncode == 1
+    assert said in done.stderr, done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of two airlines, packed beside a broken sketch, and JetBlue's rows in two parts."""
+    made = tmp_path_factory.mktemp("flights")
+    for code in ("ua", "dl"):
+        write_airline(made, code)
+        done = run("privatize", f"{code}.parquet", "--key", "day", "--epsilon", "1", "--out", f"{code}.saibot", cwd=made)
+        assert done.returncode == 0, done.stderr
+    (made / "cut.saibot").write_bytes((made / "ua.saibot").read_bytes()[:-3000])
+    own, _ = write_airline(made, "b6")
+    flights = pd.read_parquet(own)
+    test = np.random.default_rng(0).random(len(flights)) < 0.3
+    flights[~test].to_csv(made / "b6.train.csv", index=False)
+    flights[test].to_csv(made / "b6.test.csv", index=False)
+    packed = run("pack", "corpus", "ua.saibot", "cut.saibot", "dl.saibot", cwd=made)
+    assert packed.returncode == 0, packed.stderr
+    assert "packed ua.saibot" in packed.stdout and "packed dl.saibot" in packed.stdout
+    assert "cut.saibot" in packed.stdout and "damaged" in packed.stdout  # the good ones are packed all the same
+    return made
+
+
+def test_a_requester_finds_what_other_airlines_know_and_joins_it_to_its_rows(folder):
+    done = run("search", *REQUEST, "--corpus", "corpus", "--out", "result.json", "--plot", "found.png", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    for expected in (
+        "local request",
+        "covers 100% of the rows",
+        "held out",
+        "stopped:",
+        "next:",
+        "ua-flights-2013.arr_delay",
+    ):
+        assert expected in done.stdout
+    assert (folder / "found.png").read_bytes().startswith(b"\x89PNG")
+    result = json.loads((folder / "result.json").read_text())
+    assert result["steps"][-1]["test_r2"] > result["base"]["test_r2"] + 0.05
+    joined = run("augment", "result.json", "b6.test.csv", "--corpus", "corpus", "--out", "wide.csv", cwd=folder)
+    assert joined.returncode == 0, joined.stderr
+    with (folder / "b6.test.csv").open() as before, (folder / "wide.csv").open() as after:
+        old, new = list(csv.reader(before)), list(csv.reader(after))
+    assert new[0] == [*old[0], *(column["name"] for column in result["columns"])]
+    assert [row[: len(old[0])] for row in new] == old
+    wide = pd.read_csv(folder / "wide.csv")
+    first = result["columns"][0]["name"]
+    assert wide[first].notna().all() and wide.groupby("day")[first].nunique().max() == 1
+    assert abs(wide[first].mean() - result["columns"][0]["mean"]) < 10
+
+
+def test_a_private_request_is_made_of_sketches(folder):
+    facts = (folder / "b6.toml").read_text()
+    for part in ("train", "test"):
+        (folder / f"b6.{part}.toml").write_text(facts.replace("b6-flights-2013", f"b6-{part}"))
+        table, card = f"b6.{part}.csv", f"b6.{part}.toml"
+        run("privatize", table, "--card", card, "--key", "day", "--out", f"{part}.saibot", cwd=folder)
+    arguments = ("--train", "train.saibot", "--test", "test.saibot", "--corpus", "corpus", "--json")
+    done = run("search", *arguments, "--target", "arr_delay", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["private"] and found["steps"] and found["steps"][-1]["test_r2"] > found["base"]["test_r2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--target", "profit", "--key", "day", "--corpus", "corpus"), "no column 'profit'"),
+        (("--target", "arr_delay", "--key", "dest", "--corpus", "corpus"), "column 'dest' are in no key domain"),
+        (("--target", "arr_delay", "--key", "day", "--corpus", "empty"), "the corpus empty is empty"),
+    ],
+)
+def test_bad_requests_get_a_clear_line(folder, arguments, said):
+    if not (folder / "empty").exists():
+        Corpus.create(folder / "empty")
+    done = run("search", "--train", "b6.train.csv", *arguments, cwd=folder)
+    refused(done, said)
+    assert "JFK" not in done.stderr  # an airport that is in every table
+
+
+def test_a_result_needs_the_corpus_it_came_from(folder):
+    shutil.copytree(folder / "corpus", folder / "other")
+    done = run("search", *REQUEST, "--corpus", "other", "--single", "--out", "single.json", "--json", cwd=folder)
+    assert done.returncode == 0 and done.stderr == ""
+    result = json.loads(done.stdout)  # one document and nothing else
+    assert result == json.loads((folder / "single.json").read_text())
+    assert len(result["steps"]) == 1 and {found["feature"] for found in result["ranked"]} == {"arr_delay", "dep_delay"}
+    Corpus(folder / "other").remove(result["steps"][0]["digest"])
+    lost = run("augment", "single.json", "b6.test.csv", "--corpus", "other", "--out", "lost.csv", cwd=folder)
+    refused(lost, "does not hold the sketch")
+    assert not (folder / "lost.csv").exists()

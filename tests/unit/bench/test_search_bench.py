@@ -1,0 +1,29 @@
+"""The search benchmark measures what it says, and writes its figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from saibot.bench.scaling import Point, bench_scaling, growth, write_report
+from saibot.bench.search import bench_search
+
+
+def test_one_run_gives_both_sides_and_their_ratio():
+    found = bench_search(candidates=3000, keys=200, rows=2000, sample=5, tell=lambda stage, part: None)
+    assert found.speedup == found.loop_us_per_candidate / found.engine_us_per_candidate
+    assert found.speedup > 100  # three orders of magnitude at full size; a tenth of that would be a broken engine
+    assert 0 < found.bandwidth_fraction < 2
+
+
+def test_growth_reads_the_exponent_of_a_power_law():
+    points = [Point(n, 1, 1, 3.0 * n) for n in (10, 100, 1000)]
+    assert abs(growth(points, "candidates") - 1) < 1e-9
+
+
+def test_the_report_has_a_figure_and_its_numbers(tmp_path: Path):
+    found = bench_scaling(shrink=50, tell=lambda stage, part: None)
+    path = write_report(found, tmp_path)
+    assert path.stat().st_size > 10_000
+    assert (tmp_path / "search-scaling.json").exists()
+    # At these small sizes overhead hides the slope, but rows must not matter: their sums are all the engine reads.
+    assert growth(found["rows"], "rows") < 0.5

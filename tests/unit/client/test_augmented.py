@@ -1,0 +1,217 @@
+"""What was found, used: as a frame, a picture, new columns, a model, a file. Held against pandas and scikit-learn."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from saibot.client import Augmented, Corpus, Domains, SearchOptions, find_augmentation, local_request
+from saibot.errors import InvalidInput
+from saibot.estimate.lookup import lookup_values
+
+from .conftest import card, provider_rows
+
+
+@pytest.fixture
+def found(rows, corpus) -> Augmented:
+    request = local_request(
+        rows[:2000], test=rows[2000:], target="sales", features=["price"], keys=["shop", "day"], domains=Domains(corpus)
+    )
+    return find_augmentation(request, corpus, SearchOptions(device="cpu"))
+
+
+def provider_values(sketch) -> pd.Series:
+    """What the provider's sketch says of every key, in original units: the table that a person would join."""
+    parents = []
+    if sketch.header.key.levels:
+        from saibot.discover.domains import generated_domain
+
+        domain = generated_domain(sketch.header.key.parts[0].domain).with_levels(sketch.header.key.levels)
+        parents = [domain.parent_index(i + 1) for i in range(len(domain.level_names))]
+    feature = sketch.header.features[0]
+    values = feature.offset + feature.scale * lookup_values(sketch, parents).values[0]
+    return pd.Series(values, index=sketch.levels[0].keys[0])
+
+
+def test_both_tables_are_found_and_the_held_out_error_falls(found):
+    assert set(found.columns) == {"shops-survey.level", "day-weather.level"}
+    path = found.path()
+    assert path.test_r2.iloc[-1] > path.test_r2.iloc[0] + 0.3
+    assert path.train_r2.is_monotonic_increasing
+
+
+def test_augment_is_a_left_join_of_the_providers_values(found, rows, sketches):
+    shuffled = rows.sample(frac=1, random_state=1)
+    wide = found.augment(shuffled)
+    assert list(wide.columns) == [*rows.columns, *found.columns]
+    pd.testing.assert_frame_equal(wide[rows.columns], shuffled)
+    for sketch, key in zip(sketches, ("shop", "day"), strict=True):
+        joined = shuffled[[key]].join(provider_values(sketch).rename("value"), on=key)
+        np.testing.assert_allclose(wide[f"{sketch.header.dataset.name}.level"], joined.value, rtol=1e-9)
+
+
+def test_without_noise_the_values_are_the_providers_means(found, rows, levels):
+    wide = found.augment(rows)
+    error = wide["shops-survey.level"] - wide.shop.map(levels["shop"])
+    assert error.abs().max() < 1.5  # 40 rows of spread 2 behind each mean
+
+
+def test_keys_outside_get_one_value_and_no_row_is_lost(found, rows):
+    strange = pd.concat([rows.head(3), rows.head(2).assign(shop=["99", None])])
+    wide = found.augment(strange)
+    assert len(wide) == 5
+    outside = wide["shops-survey.level"].iloc[3:]
+    assert outside.notna().all() and outside.nunique() == 1
+    mean = next(c["mean"] for c in found.document["columns"] if c["dataset"] == "shops-survey")
+    assert outside.iloc[0] == pytest.approx(mean, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(lambda f: f, pd.DataFrame), (pl.from_pandas, pl.DataFrame), (pa.Table.from_pandas, pa.Table)],
+)
+def test_the_same_kind_of_frame_comes_back(found, rows, make, kind):
+    wide = found.augment(make(rows))
+    assert isinstance(wide, kind)
+    assert len(wide) == len(rows)
+    values = wide["shops-survey.level"]
+    np.testing.assert_allclose(np.asarray(values), found.augment(rows)["shops-survey.level"])
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "parquet", "arrow"])
+def test_files_are_augmented_to_files_and_old_cells_stay_what_they_were(found, rows, tmp_path, ending):
+    source, out = tmp_path / "rows.csv", tmp_path / f"wide.{ending}"
+    rows.assign(code="007", text='a "b", c').to_csv(source, index=False)
+    found.augment(source, out=out)
+    if ending == "parquet":
+        wide = parquet.read_table(out).to_pandas()
+    elif ending == "arrow":
+        wide = pa.ipc.open_file(out).read_all().to_pandas()
+    else:
+        wide = pd.read_csv(out, dtype={"shop": str, "code": str}, sep="\t" if ending == "tsv" else ",")
+        assert set(wide.code) == {"007"}
+    assert set(wide.text) == {'a "b", c'}
+    np.testing.assert_allclose(wide["day-weather.level"], found.augment(rows)["day-weather.level"])
+    assert [path.name for path in tmp_path.glob(".*")] == []
+
+
+def test_the_model_is_least_squares_on_the_augmented_rows(found, rows):
+    train, test = rows[:2000], rows[2000:]
+    wide = found.augment(train)
+    names = ["price", *found.columns]
+    slow = LinearRegression().fit(wide[names].to_numpy(), wide.sales)
+    model = found.model()
+    assert list(model.feature_names_in_) == names
+    np.testing.assert_allclose(model.coef_, slow.coef_, rtol=1e-7)
+    np.testing.assert_allclose(
+        model.predict(test), slow.predict(found.augment(test)[names].to_numpy()), rtol=1e-9, atol=1e-6
+    )
+    np.testing.assert_allclose(model.predict(found.augment(test)), model.predict(test), rtol=1e-12)
+    assert model.score(test) == pytest.approx(found.path().test_r2.iloc[-1], abs=1e-8)
+    assert model.score(train) == pytest.approx(found.path().train_r2.iloc[-1], abs=1e-8)
+
+
+def test_predicting_fills_missing_features_with_the_training_mean(found, rows):
+    holed = rows.head(5).assign(price=np.nan)
+    full = rows.head(5).assign(price=rows.price[:2000].mean())
+    np.testing.assert_allclose(found.model().predict(holed), found.model().predict(full))
+
+
+def test_coefficients_are_told_in_original_units(found, rows):
+    wide = found.augment(rows[:2000])
+    first = found.to_frame().iloc[0]
+    column = f"{first.dataset}.{first.feature}"
+    slow = LinearRegression().fit(wide[["price", column]].to_numpy(), wide.sales)
+    assert first.coefficient == pytest.approx(slow.coef_[1], rel=1e-6)
+
+
+def test_a_saved_result_does_the_same_with_the_corpus_it_names(found, rows, corpus, tmp_path):
+    found.save(tmp_path / "result.json")
+    again = Augmented.load(tmp_path / "result.json", Corpus(corpus.folder))
+    pd.testing.assert_frame_equal(again.augment(rows), found.augment(rows))
+    pd.testing.assert_frame_equal(again.to_frame(), found.to_frame())
+    np.testing.assert_allclose(again.model().predict(rows), found.model().predict(rows))
+    assert repr(again) == repr(found)
+
+
+def test_a_result_of_another_corpus_is_refused(found, rows, tmp_path):
+    found.save(tmp_path / "result.json")
+    other = Corpus.create(tmp_path / "other")
+    with pytest.raises(InvalidInput, match="does not hold the sketch"):
+        Augmented.load(tmp_path / "result.json", other).augment(rows)
+    with pytest.raises(InvalidInput, match="come from its corpus"):
+        Augmented.load(tmp_path / "result.json").augment(rows)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda d: "{", "damaged"),
+        (lambda d: "[]", "no result"),
+        (lambda d: json.dumps(d | {"version": 2}), "another format version"),
+        (lambda d: json.dumps({k: v for k, v in d.items() if k != "steps"}), "its steps"),
+        (lambda d: json.dumps(d | {"columns": [{"name": "x"}]}), "its columns"),
+        (lambda d: json.dumps(d | {"keys": []}), "its columns"),
+    ],
+)
+def test_a_damaged_result_is_refused(found, tmp_path, damage, said):
+    path = tmp_path / "result.json"
+    path.write_text(damage(found.document))
+    with pytest.raises(InvalidInput, match=said):
+        Augmented.load(path)
+
+
+def test_renamed_key_columns_are_named_at_augmenting(found, rows):
+    renamed = rows.rename(columns={"shop": "store"})
+    with pytest.raises(InvalidInput, match="no column 'shop'"):
+        found.augment(renamed)
+    wide = found.augment(renamed, columns={"shop": "store"})
+    np.testing.assert_allclose(wide["shops-survey.level"], found.augment(rows)["shops-survey.level"])
+    with pytest.raises(InvalidInput, match="no key 'sjop'"):
+        found.augment(renamed, columns={"sjop": "store"})
+
+
+def test_augmenting_twice_is_noticed(found, rows):
+    with pytest.raises(InvalidInput, match="already"):
+        found.augment(found.augment(rows))
+
+
+def test_two_editions_of_a_dataset_get_columns_of_their_own(rows, corpus, sketch_of, levels):
+    rng = np.random.default_rng(3)
+    home = {shop: float(np.clip(level + rng.normal(0, 9), 0, 100)) for shop, level in levels["shop"].items()}
+    again = sketch_of(provider_rows(home, "shop", seed=1), card("shops-survey"), "shop")
+    corpus.add([again])
+    request = local_request(rows, target="sales", features=["price"], keys=["shop"], domains=Domains(corpus))
+    found = find_augmentation(request, corpus, SearchOptions(device="cpu"))
+    assert len(set(found.columns)) == len(found.columns)
+    wide = found.augment(rows)
+    slow = LinearRegression().fit(wide[["price", *found.columns]].to_numpy(), wide.sales)
+    np.testing.assert_allclose(
+        found.model().predict(rows), slow.predict(wide[["price", *found.columns]].to_numpy()), rtol=1e-7
+    )
+
+
+def test_a_search_that_takes_nothing_still_has_a_frame_a_picture_and_a_model(rows, corpus, tmp_path):
+    aimless = rows.assign(sales=np.random.default_rng(0).normal(size=len(rows)))
+    request = local_request(aimless, target="sales", features=["price"], keys=["shop"], domains=Domains(corpus))
+    found = find_augmentation(request, corpus, SearchOptions(device="cpu", confidence=0.999))
+    assert found.columns == ()
+    assert len(found.to_frame()) == 1
+    found.plot(tmp_path / "nothing.png")
+    assert found.model().predict(aimless).shape == (len(rows),)
+    pd.testing.assert_frame_equal(found.augment(aimless), aimless)
+
+
+def test_the_picture_is_written_and_has_two_labelled_panels(found, tmp_path):
+    drawn = found.plot(tmp_path / "found.png")
+    assert (tmp_path / "found.png").stat().st_size > 10_000
+    titles = [axes.get_title(loc="left") for axes in drawn.axes]
+    assert "R² step by step" in titles[0] and "gain" in titles[1]
+    assert all(axes.get_xlabel() for axes in drawn.axes)

@@ -1,0 +1,84 @@
+"""Packing keeps what is good, names what is not, and remembers the domains it was given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from saibot.client import Corpus, Domains, SearchOptions, find_augmentation, local_request, pack_sketches
+from saibot.client.domains import level_domain
+from saibot.errors import InvalidInput
+from saibot.sketch import KeyDomain, write_sketch
+
+from .conftest import SHOPS, card, provider_rows
+
+TOWNS = KeyDomain.of("shops", SHOPS, parents={"town": ["a"] * 6 + ["b"] * 6, "land": ["x"] * 12})
+
+
+@pytest.fixture
+def files(sketches, tmp_path):
+    paths = []
+    for sketch in sketches:
+        paths.append(tmp_path / f"{sketch.header.dataset.name}.saibot")
+        paths[-1].write_bytes(write_sketch(sketch))
+    return paths
+
+
+def test_good_sketches_are_packed_beside_bad_ones(files, tmp_path):
+    (tmp_path / "cut.saibot").write_bytes(files[0].read_bytes()[:-2000])
+    corpus, packed = pack_sketches(
+        tmp_path / "c", [*files, tmp_path / "cut.saibot", tmp_path / "none.saibot", files[0]], unsafe=True
+    )
+    assert len(corpus) == 2 and [name for _, name in packed.added] == ["shops-survey", "day-weather"]
+    assert [path.split("/")[-1] for path, _ in packed.refused] == ["cut.saibot", "none.saibot"]
+    assert len(packed.known) == 1
+    again, packed = pack_sketches(tmp_path / "c", files, unsafe=True)
+    assert len(again) == 2 and not packed.added and len(packed.known) == 2
+
+
+def test_sketches_that_are_not_private_are_refused_unless_asked_for(files, tmp_path):
+    corpus, packed = pack_sketches(tmp_path / "c", files)
+    assert len(corpus) == 0
+    assert all("simulated" in reason for _, reason in packed.refused)
+
+
+def test_a_folder_stands_for_its_sketches_and_an_empty_one_is_told(files, tmp_path):
+    corpus, _ = pack_sketches(tmp_path / "c", [tmp_path], unsafe=True)
+    assert len(corpus) == 2
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InvalidInput, match="no sketch to pack"):
+        pack_sketches(tmp_path / "c", [tmp_path / "empty"])
+
+
+def test_levels_need_their_domain_and_it_is_kept_with_the_corpus(levels, sketch_of, tmp_path):
+    path = tmp_path / "domain.csv"
+    path.write_text("shop,town,land\n" + "\n".join(f"{s},{t},x" for s, t in zip(SHOPS, TOWNS.parents[0][1], strict=True)))
+    keys = {"shop": {"domain": {"file": str(path), "id": "shops"}, "levels": ["town"]}}
+    sketch = sketch_of(provider_rows(levels["shop"], "shop"), card("levelled", keys=keys), "shop")
+    (tmp_path / "s.saibot").write_bytes(write_sketch(sketch))
+    _, packed = pack_sketches(tmp_path / "without", [tmp_path / "s.saibot"], unsafe=True)
+    assert packed.added and "--domain-id shops" in packed.notes[0]
+    corpus, packed = pack_sketches(tmp_path / "with", [tmp_path / "s.saibot"], domains=[TOWNS], unsafe=True)
+    assert packed.added and not packed.notes
+    assert Domains(Corpus(corpus.folder)).named("shops").parents == TOWNS.parents
+
+
+def test_a_finer_registered_domain_opens_sketches_of_its_levels(rows, sketch_of, tmp_path):
+    """Shops are asked for, a provider publishes by town: the registered domain says which town a shop is in."""
+    towns = {"town": {"domain": {"values": ["a", "b"], "id": "towns"}}}
+    by_town = provider_rows({"a": 20.0, "b": 80.0}, "town")
+    sketch = sketch_of(by_town, card("by-town", keys=towns), "town")
+    (tmp_path / "s.saibot").write_bytes(write_sketch(sketch))
+    corpus, _ = pack_sketches(tmp_path / "c", [tmp_path / "s.saibot"], domains=[TOWNS], unsafe=True)
+    town = np.where(rows.shop.isin(SHOPS[:6]), 20.0, 80.0)
+    mine = rows.assign(sales=town + np.random.default_rng(0).normal(0, 1, len(rows)))
+    request = local_request(mine, target="sales", keys=["shop"], domains=Domains(corpus))
+    found = find_augmentation(request, corpus, SearchOptions(always_first=True, most_steps=1))
+    assert found.to_frame().key[0] == "shop.town"
+    assert np.corrcoef(found.augment(mine)["by-town.level"], town)[0, 1] > 0.999
+
+
+def test_a_level_as_a_domain_keeps_the_levels_above_it():
+    towns = level_domain(TOWNS, "town")
+    assert towns.values == ("a", "b") and towns.parents == (("land", ("x", "x")),)
+    assert level_domain(TOWNS, "land").parents == ()

@@ -1,0 +1,573 @@
+"""The ledger: charge first, refuse without a trace, never overspend, and survive races, kills and bad folders."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import shutil
+import signal
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from saibot.errors import BudgetExceeded, LedgerConflict, SaibotError, SourceChanged
+from saibot.privacy.budget import Budget
+from saibot.privacy.calibration import analytic_mu
+from saibot.privacy.events import GaussianEvent, PureEvent
+from saibot.privacy.ledger import Charge, Ledger
+from saibot.privacy.neighbours import Neighbours
+
+CAP = Budget("1", "1e-6")
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "home")
+
+
+def pure(epsilon: str, **other: Any) -> Charge:
+    """A charge of so much epsilon against the cap, each for a release of its own unless said otherwise."""
+    facts: dict[str, Any] = {
+        "dataset": "taxi",
+        "neighbours": Neighbours.REPLACE_ONE,
+        "cap": CAP,
+        "asked": Budget(epsilon),
+        "events": (PureEvent(Decimal(epsilon)),),
+        "source": b"rows",
+        "release": b"release " + epsilon.encode(),
+    }
+    return Charge(**(facts | other))
+
+
+def gaussian(parts: int) -> Charge:
+    """One of so many equal parts of the whole cap."""
+    event = GaussianEvent(analytic_mu(CAP, touched=12 * parts) / parts**0.5, 12)
+    return pure("0.5", asked=CAP, events=(event,))
+
+
+def dump(ledger: Ledger) -> list[str]:
+    """Everything that is in the ledger's file."""
+    with sqlite3.connect(ledger.home / "ledger.sqlite") as db:
+        return list(db.iterdump())
+
+
+def in_a_process(work: Callable[[], None]) -> int:
+    """Run in a forked process; its exit code, or minus the signal that ended it."""
+
+    def run() -> NoReturn:
+        try:
+            work()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+
+    child = FORK.Process(target=run)
+    child.start()
+    child.join(60)
+    assert child.exitcode is not None
+    return child.exitcode
+
+
+# ------------------------------------------------------------------------------------------------ charge and receipt
+
+
+def test_a_charge_is_on_disk_before_anything_is_released(ledger: Ledger):
+    entry = ledger.charge(pure("0.3"))
+    assert entry.digest is None and entry.number == 1
+    account = Ledger(ledger.home).account("taxi")  # as another process would see it
+    assert account is not None
+    assert [e.asked for e in account.entries] == [Budget("0.3")]
+    assert account.spent_epsilon == pytest.approx(0.3) and account.left_epsilon == pytest.approx(0.7)
+
+
+def test_a_receipt_says_what_a_charge_bought(ledger: Ledger):
+    first, second = ledger.charge(pure("0.3")), ledger.charge(pure("0.2"))
+    ledger.receipt(second, "b" * 64)
+    account = ledger.account("taxi")
+    assert account is not None
+    assert [e.digest for e in account.entries] == [None, "b" * 64]
+    states = [release["state"] for release in account.to_json()["releases"]]
+    assert states == ["spent, nothing released", "released"]
+    assert first.number < second.number
+
+
+def test_a_charge_has_one_receipt_and_a_receipt_needs_a_charge(ledger: Ledger):
+    entry = ledger.charge(pure("0.3"))
+    ledger.receipt(entry, "a" * 64)
+    with pytest.raises(sqlite3.IntegrityError):
+        ledger.receipt(entry, "b" * 64)
+    with pytest.raises(sqlite3.IntegrityError):
+        ledger.receipt(replace(entry, number=99), "b" * 64)
+    assert ledger.account("taxi").entries[0].digest == "a" * 64  # type: ignore[union-attr]
+
+
+def test_events_come_back_bit_by_bit(ledger: Ledger):
+    events = (PureEvent(Decimal("0.1")), GaussianEvent(0.1234567890123456, 17, 8192))
+    ledger.charge(pure("0.5", events=events))
+    assert ledger.account("taxi").entries[0].events == events  # type: ignore[union-attr]
+
+
+def test_datasets_are_accounted_for_apart(ledger: Ledger):
+    ledger.charge(pure("0.9"))
+    ledger.charge(pure("0.9", dataset="bikes", cap=Budget("2")))
+    assert [(a.dataset, a.cap) for a in ledger.accounts()] == [("bikes", Budget("2")), ("taxi", CAP)]
+    assert ledger.account("trains") is None
+
+
+# ------------------------------------------------------------------------------------------------ refusals
+
+
+def test_a_charge_beyond_the_cap_is_refused_with_what_was_asked_what_is_left_and_what_to_do(ledger: Ledger):
+    ledger.charge(pure("0.9"))
+    with pytest.raises(BudgetExceeded) as refusal:
+        ledger.charge(pure("0.2", asked=Budget("0.2", "1e-7")))
+    error = refusal.value
+    assert (error.dataset, error.asked, error.left, error.cap) == ("taxi", "ε=0.2, δ=1e-7", "ε=0.1 at δ=1e-6", "ε=1, δ=1e-6")
+    assert str(error) == (
+        "Releasing 'taxi' asks for ε=0.2, δ=1e-7, but ε=0.1 at δ=1e-6 is left of its cap ε=1, δ=1e-6. "
+        "Lower --epsilon, or see `saibot ledger taxi`."
+    )
+
+
+@pytest.mark.parametrize(
+    "spent, left", [("0.7", "0.3"), ("0.0001", "0.9999"), ("0.00001", "0.9999"), ("0.99999", "0"), ("1", "0")]
+)
+def test_what_is_said_to_be_left_is_never_more_than_there_is(ledger: Ledger, spent: str, left: str):
+    ledger.charge(pure(spent))
+    with pytest.raises(BudgetExceeded) as refusal:
+        ledger.charge(pure("5"))
+    assert refusal.value.left == f"ε={left} at δ=1e-6"
+
+
+def test_what_is_left_for_a_gaussian_release_can_be_spent_to_the_last_digit_shown(ledger: Ledger):
+    ledger.charge(gaussian(parts=3))
+    with pytest.raises(BudgetExceeded) as refusal:
+        ledger.charge(gaussian(parts=1))
+    left = refusal.value.left.removeprefix("ε=").split(" ")[0]
+    assert 0.3 < float(left) < 0.6  # a third of mu^2 leaves less than two thirds of epsilon
+    ledger.charge(pure(left, release=b"the rest"))
+
+
+def refused_charges() -> list[tuple[Charge, type[SaibotError]]]:
+    return [
+        (pure("0.8"), BudgetExceeded),
+        (gaussian(parts=1), BudgetExceeded),
+        (pure("0.1", neighbours=Neighbours.ADD_REMOVE), LedgerConflict),
+        (pure("0.1", cap=Budget("2", "1e-6")), LedgerConflict),
+        (pure("0.1", source=b"other rows"), SourceChanged),
+        (pure("0.8", source=b"other rows", new_version=True), BudgetExceeded),
+    ]
+
+
+@pytest.mark.parametrize("charge, error", refused_charges())
+def test_a_refused_charge_changes_nothing(ledger: Ledger, charge: Charge, error: type[SaibotError]):
+    ledger.receipt(ledger.charge(pure("0.5")), "a" * 64)
+    before = dump(ledger)
+    with pytest.raises(error):
+        ledger.charge(charge)
+    with pytest.raises(error):
+        ledger.check(charge)
+    assert dump(ledger) == before
+
+
+def test_a_first_charge_that_is_refused_leaves_no_dataset_behind(ledger: Ledger):
+    with pytest.raises(BudgetExceeded, match="ε=1 at δ=1e-6 is left"):
+        ledger.charge(pure("1.5"))
+    assert ledger.account("taxi") is None and ledger.accounts() == []
+    ledger.charge(pure("1.5", cap=Budget("2")))  # so that the cap is still free to be fixed
+
+
+def test_a_check_takes_nothing(ledger: Ledger):
+    for _ in range(5):
+        ledger.check(pure("0.9"))
+    assert ledger.account("taxi") is None
+
+
+def test_a_pure_cap_refuses_gaussian_noise(ledger: Ledger):
+    with pytest.raises(BudgetExceeded, match="δ=0"):
+        ledger.charge(pure("1", cap=Budget("10"), events=(GaussianEvent(0.001, 1),)))
+
+
+# ------------------------------------------------------------------------------------------------ terms
+
+
+def test_without_a_cap_the_first_release_is_the_cap(ledger: Ledger):
+    ledger.charge(pure("0.4", cap=None))
+    assert ledger.account("taxi").cap == Budget("0.4")  # type: ignore[union-attr]
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(pure("0.1", cap=None))
+
+
+def test_the_cap_is_fixed_at_first_use(ledger: Ledger):
+    ledger.charge(pure("0.4"))
+    for other in (Budget("2", "1e-6"), Budget("1", "1e-5"), Budget("0.5", "1e-6")):
+        with pytest.raises(LedgerConflict, match=r"cap ε=1, δ=1e-6, fixed at its first release.*Write the ledger's cap"):
+            ledger.charge(pure("0.1", cap=other))
+    ledger.charge(pure("0.1", cap=Budget("1.0", "0.0000010")))  # the same cap, spelled otherwise
+    ledger.charge(pure("0.2", cap=None))  # a card that names none goes by the ledger's
+
+
+def test_the_neighbouring_relation_is_fixed_at_first_use(ledger: Ledger):
+    ledger.charge(pure("0.4"))
+    with pytest.raises(LedgerConflict, match="kept under replace-one; a release under add-remove would not add up"):
+        ledger.charge(pure("0.1", neighbours=Neighbours.ADD_REMOVE))
+
+
+def test_changed_rows_are_refused_unless_they_are_said_to_be_a_new_version(ledger: Ledger):
+    assert ledger.charge(pure("0.3")).edition == 1
+    with pytest.raises(SourceChanged, match="--new-version"):
+        ledger.charge(pure("0.3", source=b"rows of May"))
+    assert ledger.charge(pure("0.3", source=b"rows of May", new_version=True)).edition == 2
+    assert ledger.charge(pure("0.3", source=b"rows of May")).edition == 2
+    with pytest.raises(BudgetExceeded):  # and it was charged anew: 0.9 is spent
+        ledger.charge(pure("0.2", source=b"rows of June", new_version=True))
+
+
+def test_new_version_with_the_same_rows_is_no_new_edition(ledger: Ledger):
+    ledger.charge(pure("0.3"))
+    assert ledger.charge(pure("0.3", new_version=True)).edition == 1
+
+
+# ------------------------------------------------------------------------------------------------ the same release again
+
+
+def test_the_same_release_is_found_again_and_costs_nothing(ledger: Ledger):
+    entry = ledger.charge(pure("0.6"))
+    ledger.receipt(entry, "a" * 64)
+    before = dump(ledger)
+    found = ledger.find(pure("0.6"))
+    assert found is not None and found == replace(entry, digest="a" * 64)
+    assert dump(ledger) == before
+
+
+def test_only_a_finished_release_of_this_very_request_is_found(ledger: Ledger):
+    assert ledger.find(pure("0.3")) is None
+    ledger.charge(pure("0.3"))  # crashed: no receipt
+    assert ledger.find(pure("0.3")) is None
+    ledger.receipt(ledger.charge(pure("0.3")), "a" * 64)
+    assert ledger.find(pure("0.3")).number == 2  # type: ignore[union-attr]
+    assert ledger.find(pure("0.3", release=b"another plan")) is None
+    assert ledger.find(pure("0.3", dataset="bikes")) is None
+
+
+def test_a_fingerprint_depends_on_the_rows_and_on_nothing_else_that_changes(ledger: Ledger):
+    rows = [b"12,3.5\n", b"7,1.0\n"]
+    print_of = ledger.fingerprint(rows)
+    assert print_of == Ledger(ledger.home).fingerprint([b"".join(rows)])
+    assert print_of != ledger.fingerprint([b"12,3.5\n", b"7,1.1\n"])
+
+
+def test_a_fingerprint_tells_nobody_else_anything(ledger: Ledger, tmp_path: Path):
+    """With a plain hash, whoever reads the file could test guesses at the rows."""
+    rows = [b"12,3.5\n"]
+    assert ledger.fingerprint(rows) != hashlib.sha256(rows[0]).digest()
+    assert ledger.fingerprint(rows) != Ledger(tmp_path / "another").fingerprint(rows)
+
+
+# ------------------------------------------------------------------------------------------------ append-only
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE charge SET events = '[]'",
+        "UPDATE dataset SET cap_epsilon = '100'",
+        "UPDATE receipt SET digest = 'x'",
+        "UPDATE secret SET hash_key = x'00'",
+        "DELETE FROM charge",
+        "DELETE FROM dataset",
+        "DELETE FROM receipt",
+        "DELETE FROM secret",
+        "INSERT OR REPLACE INTO charge SELECT id, dataset, edition, source, release, asked, '[]', created FROM charge",
+        "REPLACE INTO dataset SELECT name, neighbours, '100', cap_delta, created FROM dataset",
+        "REPLACE INTO receipt SELECT charge, 'x', created FROM receipt",
+        "REPLACE INTO secret VALUES (1, x'00')",
+        "INSERT INTO dataset SELECT name, neighbours, '9', '0', created FROM dataset WHERE 1 "
+        "ON CONFLICT (name) DO UPDATE SET cap_epsilon = '9'",
+    ],
+)
+def test_what_is_written_cannot_be_changed_or_removed(ledger: Ledger, statement: str):
+    ledger.fingerprint([b"rows"])
+    ledger.receipt(ledger.charge(pure("0.5")), "a" * 64)
+    before = dump(ledger)
+    db = sqlite3.connect(ledger.home / "ledger.sqlite")
+    with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        db.execute(statement)
+    db.rollback()
+    db.close()
+    assert dump(ledger) == before
+
+
+def test_without_its_triggers_the_ledger_could_be_rewritten_so_the_test_above_can_fail(ledger: Ledger):
+    ledger.charge(pure("0.5"))
+    db = sqlite3.connect(ledger.home / "ledger.sqlite", isolation_level=None)
+    db.execute("DROP TRIGGER charge_no_delete")
+    db.execute("DELETE FROM charge")
+    db.close()
+    assert ledger.account("taxi").entries == ()  # type: ignore[union-attr]
+
+
+# ------------------------------------------------------------------------------------------------ never overspent
+
+
+@settings(max_examples=25)
+@given(st.lists(st.decimals("0.01", "0.6", places=2), min_size=1, max_size=12))
+def test_charges_are_taken_exactly_as_long_as_their_exact_sum_fits(amounts: list[Decimal]):
+    with tempfile.TemporaryDirectory() as folder:
+        ledger, spent = Ledger(Path(folder)), Decimal(0)
+        for number, amount in enumerate(amounts):
+            charge = pure(str(amount), cap=Budget("1"), release=str(number).encode())
+            if spent + amount <= 1:
+                ledger.charge(charge)
+                spent += amount
+            else:
+                with pytest.raises(BudgetExceeded):
+                    ledger.charge(charge)
+        account = ledger.account("taxi")
+        assert account is not None and sum(e.asked.epsilon for e in account.entries) == spent
+
+
+def race(make: Callable[[Path], Ledger], home: Path, charge: Charge, *, processes: int = 8) -> int:
+    """How many of so many processes, all starting at once, get their charge taken."""
+    barrier = FORK.Barrier(processes)
+
+    def run(number: int) -> NoReturn:
+        code = 1
+        try:
+            barrier.wait(60)
+            make(home).charge(replace(charge, release=str(number).encode()))
+            code = 0
+        except BudgetExceeded:
+            code = 3
+        finally:
+            os._exit(code)
+
+    children = [FORK.Process(target=run, args=(number,)) for number in range(processes)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(60)
+    codes = [child.exitcode for child in children]
+    assert set(codes) <= {0, 3}, codes  # taken or refused, nothing else: no lock error, no crash
+    return codes.count(0)
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize("charge", [pure("0.3"), gaussian(parts=3)], ids=["pure", "gaussian"])
+def test_processes_that_race_for_a_cap_of_three_get_exactly_three(tmp_path: Path, charge: Charge, full: bool):
+    for round_number in range(30 if full else 4):
+        home = tmp_path / str(round_number)
+        assert race(Ledger, home, charge) == 3
+        account = Ledger(home).account("taxi")
+        assert account is not None and len(account.entries) == 3 and account.spent_epsilon <= 1
+
+
+@pytest.mark.fault
+def test_the_race_would_catch_a_ledger_that_checks_before_it_locks(tmp_path: Path):
+    everybody_has_checked = FORK.Barrier(8)
+
+    class ChecksBeforeItLocks(Ledger):
+        """The mistake that the race is there to catch: what is left is read in one transaction and spent in another."""
+
+        def charge(self, charge: Charge) -> Any:
+            self.check(charge)
+            everybody_has_checked.wait(60)
+            self._admit = lambda db, charge: 1  # type: ignore[method-assign,assignment]
+            return super().charge(charge)
+
+    assert race(ChecksBeforeItLocks, tmp_path / "home", pure("0.3")) == 8
+
+
+@pytest.mark.fault
+def test_processes_that_open_a_new_ledger_at_once_agree_on_one_secret(tmp_path: Path):
+    home, results = tmp_path / "home", FORK.Queue()
+    barrier = FORK.Barrier(6)
+
+    def run() -> None:
+        barrier.wait(60)
+        results.put(Ledger(home).fingerprint([b"rows"]))
+
+    children = [FORK.Process(target=run) for _ in range(6)]
+    for child in children:
+        child.start()
+    prints = {results.get(timeout=60) for _ in children}
+    for child in children:
+        child.join(60)
+    assert len(prints) == 1
+
+
+# ------------------------------------------------------------------------------------------------ kills
+
+
+@pytest.mark.fault
+def test_a_kill_between_charge_and_receipt_leaves_the_charge_and_the_account_says_so(ledger: Ledger):
+    def charge_and_die() -> None:
+        ledger.charge(pure("0.6"))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert in_a_process(charge_and_die) == -signal.SIGKILL
+    account = ledger.account("taxi")
+    assert account is not None
+    (release,) = account.to_json()["releases"]
+    assert release["digest"] is None and release["state"] == "spent, nothing released"
+    assert account.spent_epsilon == pytest.approx(0.6)
+    assert ledger.find(pure("0.6")) is None  # nothing to hand out again
+    with pytest.raises(BudgetExceeded, match=r"ε=0\.4 at"):  # and nothing is refunded
+        ledger.charge(pure("0.6"))
+
+
+class DiesAtCommit(Ledger):
+    def _connect(self) -> Any:
+        connection = super()._connect()
+
+        class Dying:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(connection, name)
+
+            def execute(self, statement: str, *values: Any) -> Any:
+                if statement == "COMMIT":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return connection.execute(statement, *values)
+
+        return Dying()
+
+
+@pytest.mark.fault
+def test_a_kill_in_the_middle_of_a_charge_leaves_a_ledger_that_works_and_holds_all_of_it_or_nothing(ledger: Ledger):
+    ledger.charge(pure("0.3"))
+    before = dump(ledger)
+
+    def die_at_commit() -> None:
+        DiesAtCommit(ledger.home).charge(pure("0.2"))
+
+    assert in_a_process(die_at_commit) == -signal.SIGKILL
+    assert dump(ledger) == before
+    ledger.charge(pure("0.7"))
+
+
+def test_an_interrupted_charge_takes_nothing_and_releases_the_lock(ledger: Ledger, monkeypatch: pytest.MonkeyPatch):
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "_admit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ledger.charge(pure("0.3"))
+    assert ledger.account("taxi") is None
+    ledger.charge(pure("1"))
+
+
+# ------------------------------------------------------------------------------------------------ files and folders
+
+
+def test_only_the_owner_can_read_the_ledger_whatever_the_umask(tmp_path: Path):
+    before = os.umask(0)
+    try:
+        ledger = Ledger(tmp_path / "home")
+        ledger.charge(pure("0.3"))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "home" / "ledger.sqlite").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
+
+
+def test_a_ledger_that_was_made_readable_is_closed_again_at_its_next_use(ledger: Ledger):
+    ledger.charge(pure("0.3"))
+    path = ledger.home / "ledger.sqlite"
+    path.chmod(0o644)
+    ledger.account("taxi")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def a_file_in_the_way(folder: Path) -> Path:
+    (folder / "file").write_text("x")
+    return folder / "file" / "home"
+
+
+def a_folder_for_a_file(folder: Path) -> Path:
+    (folder / "home" / "ledger.sqlite").mkdir(parents=True)
+    return folder / "home"
+
+
+def not_a_database(folder: Path) -> Path:
+    (folder / "home").mkdir()
+    (folder / "home" / "ledger.sqlite").write_bytes(b"not a ledger at all, but long enough to be read as one" * 100)
+    return folder / "home"
+
+
+@pytest.mark.parametrize("spoil", [a_file_in_the_way, a_folder_for_a_file, not_a_database])
+def test_a_ledger_that_cannot_be_opened_says_where_and_what_to_do(tmp_path: Path, spoil: Callable[[Path], Path]):
+    ledger = Ledger(spoil(tmp_path))
+    attempts = (lambda: ledger.charge(pure("0.3")), lambda: ledger.account("taxi"), lambda: ledger.fingerprint([]))
+    for attempt in attempts:
+        with pytest.raises(SaibotError, match=r"ledger\.sqlite cannot be used .*SAIBOT_HOME"):
+            attempt()
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that another user may enter, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp(prefix="saibot-test-"))
+    folder.chmod(0o755)
+    yield folder
+    for path in (folder, *folder.rglob("*")):
+        if path.is_dir():
+            path.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize("used_before", [False, True])
+def test_an_unwritable_folder_gives_a_clear_error(open_folder: Path, used_before: bool):
+    home, said = open_folder / "home", open_folder / "said"
+    home.mkdir()
+    if used_before:
+        Ledger(home).charge(pure("0.3"))
+    said.touch()
+    if os.geteuid() == 0:  # root may write anywhere, so the attempt is made by nobody
+        try:
+            for path in (home, said, *home.iterdir()):
+                os.chown(path, 65534, 65534)
+        except PermissionError:
+            pytest.skip("this root may not hand files to another user")
+    home.chmod(0o555)
+
+    def attempt() -> None:
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        try:
+            Ledger(home).charge(pure("0.2"))
+        except SaibotError as error:
+            said.write_text(str(error))
+
+    assert in_a_process(attempt) == 0
+    assert said.read_text().startswith(f"the ledger at {home}/ledger.sqlite cannot be used (")
+    assert said.read_text().endswith("Check the folder, or set SAIBOT_HOME.")
+    if used_before:
+        home.chmod(0o755)
+        assert len(Ledger(home).account("taxi").entries) == 1  # type: ignore[union-attr]
+
+
+def test_an_event_that_a_newer_saibot_wrote_stops_every_further_charge(ledger: Ledger):
+    """It cannot be priced, so nobody knows what is left."""
+    ledger.charge(pure("0.1"))
+    with sqlite3.connect(ledger.home / "ledger.sqlite") as db:
+        db.execute(
+            "INSERT INTO charge (dataset, edition, source, release, asked, events, created) "
+            "SELECT dataset, edition, source, x'00', asked, '[{\"kind\": \"renyi\"}]', created FROM charge"
+        )
+    with pytest.raises(SaibotError, match="unknown kind 'renyi'"):
+        ledger.charge(pure("0.1"))

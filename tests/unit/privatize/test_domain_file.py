@@ -1,0 +1,74 @@
+"""Domain files: first column the key, further columns its parents, everything text."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from saibot.errors import InvalidDomain
+from saibot.privatize.domain_file import read_domain
+
+TEXT = 'dbn,district,"borough, name"\n 01M015 ,01,Manhattan\n02M001,02,Manhattan\n13K003,13,Zu\u0308rich\n'
+
+
+@pytest.mark.parametrize("name, content", [("d.csv", TEXT.encode()), ("d.csv.gz", gzip.compress(TEXT.encode())),
+                                           ("d.csv", b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode())])  # fmt: skip
+def test_keys_and_parents_are_read_as_text_in_file_order(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    domain = read_domain(tmp_path / name, id="nyc-dbn", version=2)
+    assert domain.values == ("01M015", "02M001", "13K003") and (domain.id, domain.version) == ("nyc-dbn", 2)
+    assert domain.parents == (
+        ("district", ("01", "02", "13")),
+        ("borough, name", ("Manhattan", "Manhattan", "Zürich")),
+    )
+    assert domain.with_levels(["district"]).level_values(1) == ("01", "02", "13")
+
+
+def test_a_file_of_keys_alone_has_no_levels(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("key\n007\n08\n", encoding="utf-8")
+    domain = read_domain(tmp_path / "d.csv", id="d", version=1)
+    assert domain.values == ("007", "08") and domain.parents == ()
+
+
+def test_a_parquet_file_may_hold_numbers_and_dates(tmp_path: Path) -> None:
+    """0 is a key like any other."""
+    table = pa.table({"k": [0, 1, 2], "day": [date(2013, 1, 1), date(2013, 1, 1), date(2013, 1, 2)]})
+    parquet.write_table(table, tmp_path / "d.parquet")
+    domain = read_domain(tmp_path / "d.parquet", id="d", version=1)
+    assert domain.values == ("0", "1", "2") and dict(domain.parents)["day"] == ("2013-01-01", "2013-01-01", "2013-01-02")
+
+
+@pytest.mark.parametrize(
+    "content, rule",
+    [
+        (b"", "no readable"),
+        (b"key\n", "is empty"),
+        (b"key\na\na\n", "twice"),
+        (b"key,up\na,x\nb\n", "no readable"),
+        (b"key,up\na,x\nb,\n", "parent"),
+        (b"key\n\xff\xfe\n", "no readable"),
+        (b"key\n__other__\n", "reserved"),
+    ],
+)
+def test_a_file_that_is_no_domain_is_refused_in_one_line(tmp_path: Path, content: bytes, rule: str) -> None:
+    (tmp_path / "d.csv").write_bytes(content)
+    with pytest.raises(InvalidDomain, match=rule) as caught:
+        read_domain(tmp_path / "d.csv", id="d", version=1)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_and_a_bad_parquet_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidDomain, match="missing"):
+        read_domain(tmp_path / "gone.csv", id="d", version=1)
+    with pytest.raises(InvalidDomain, match="missing"):
+        read_domain(tmp_path / "gone.parquet", id="d", version=1)
+    (tmp_path / "bad.parquet").write_bytes(b"key\na\n")
+    with pytest.raises(InvalidDomain, match="no readable"):
+        read_domain(tmp_path / "bad.parquet", id="d", version=1)
+    with pytest.raises(InvalidDomain):
+        read_domain(tmp_path, id="d", version=1)

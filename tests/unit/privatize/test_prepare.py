@@ -1,0 +1,261 @@
+"""Rows become whole numbers on the grid: inside their bounds, inside the ball, unbiased, the same on every engine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from saibot.errors import InvalidCard, SaibotError
+from saibot.privatize import Card, Prepared
+from saibot.privatize.aggregate import Rows, grid_rows
+from saibot.privatize.prepare import Grid
+from saibot.privatize.read import open_table
+from saibot.privatize.schema import resolve_features
+
+BACKENDS = ["duckdb", "polars"]
+NUMERIC: dict[str, Any] = {"dataset": {"name": "t"}, "features": {"x": {"bounds": [-30, 120]}}}
+
+
+def grid_table(rows: Rows, grid: Grid) -> np.ndarray:
+    """The integer rows, as the aggregation sees them."""
+    fetched = rows.source.fetch(grid_rows(rows, grid))
+    return np.column_stack([fetched.column(f"f{i}").to_numpy() for i in range(len(rows.features))])
+
+
+def steps(ready: Callable[..., Prepared], table: Any, card: dict[str, Any], **options: Any) -> list[list[int]]:
+    checked = ready(table, card, **options)
+    return [list(map(int, row)) for row in grid_table(checked.rows, checked.grid)]
+
+
+def rows_of(frame: pd.DataFrame, bounds: tuple[float, float] = (-1, 1)) -> Rows:
+    card = Card.parse({"dataset": {"name": "t"}, "features": {name: {"bounds": bounds} for name in frame.columns}})
+    return Rows(open_table(frame), resolve_features(card, ()), None, None, None, 1)
+
+
+# ------------------------------------------------------------------------------------------------ the grid itself
+
+
+@pytest.mark.parametrize("bits, bound, expected", [(1, "1", 4), (15, "2", 2 << 30), (3, "0.5", 32), (2, "0.1", 1)])
+def test_the_integer_norm_bound_rounds_down(bits: int, bound: str, expected: int) -> None:
+    grid = Grid(bits, Decimal(bound))
+    assert grid.one == 2**bits and grid.norm_squared == expected
+    assert grid.norm_squared <= Decimal(bound) * grid.one**2 < grid.norm_squared + 1
+
+
+# ------------------------------------------------------------------------------------------------ one column
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_bounds_map_to_one_and_everything_beyond_is_clipped(ready: Callable[..., Prepared], backend: str) -> None:
+    one = 1 << 15
+    cells = {
+        -30.0: -one,
+        120.0: one,
+        45.0: 0,
+        82.5: one // 2,
+        7.5: -one // 2,
+        -30.1: -one,
+        -1e300: -one,
+        120.001: one,
+        1e300: one,
+        math.inf: one,
+        -math.inf: -one,
+        -0.0: round(-0.6 * one),
+        45.0 + 1e-12: 0,
+    }
+    frame = pl.DataFrame({"x": list(cells)})
+    assert steps(ready, frame, NUMERIC, backend=backend) == [[step] for step in cells.values()]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("missing, step", [(None, 0), (-30, -(1 << 15)), (120, 1 << 15), (82.5, 1 << 14)])
+def test_missing_and_nan_take_the_public_value(
+    ready: Callable[..., Prepared], backend: str, missing: float | None, step: int
+) -> None:
+    facts = {"bounds": [-30, 120]} | ({} if missing is None else {"missing": missing})
+    card = NUMERIC | {"features": {"x": facts}}
+    frame = pl.DataFrame({"x": [None, math.nan, 120.0]})
+    assert steps(ready, frame, card, backend=backend) == [[step], [step], [1 << 15]]
+    assert steps(ready, frame.to_pandas(), card, backend=backend) == [[step], [step], [1 << 15]]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pl.Series([0, 1, 1], dtype=pl.Int8),
+        pl.Series([0, 1, 1], dtype=pl.UInt64),
+        pl.Series([0, 1, 1], dtype=pl.Float32),
+        pl.Series([False, True, True]),
+        pl.Series([Decimal("0.0"), Decimal("1.0"), Decimal("1.0")]),
+    ],
+    ids=lambda series: str(series.dtype),
+)
+def test_every_numeric_type_is_read_as_its_number(ready: Callable[..., Prepared], backend: str, cells: pl.Series) -> None:
+    card = NUMERIC | {"features": {"x": {"bounds": [0, 1]}}}
+    one = 1 << 15
+    assert steps(ready, pl.DataFrame({"x": cells}), card, backend=backend) == [[-one], [one], [one]]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_text_is_refused_unless_the_card_calls_it_missing(ready: Callable[..., Prepared], backend: str) -> None:
+    frame = pl.DataFrame({"x": ["45", "120", "-30", "NA", "SECRET-4711", "", None, "1e3", "nan", "inf"]})
+    with pytest.raises(SaibotError, match="needs numbers") as caught:
+        ready(frame, NUMERIC, backend=backend)
+    assert "4711" not in str(caught.value)
+    card = NUMERIC | {"features": {"x": {"bounds": [-30, 120], "text": "missing", "missing": 82.5}}}
+    one, half = 1 << 15, 1 << 14
+    found = [row[0] for row in steps(ready, frame, card, backend=backend)]
+    assert found == [0, one, -one, half, half, half, half, one, half, one]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_category_becomes_one_indicator_per_level_and_all_zero_elsewhere(
+    ready: Callable[..., Prepared], backend: str
+) -> None:
+    card = NUMERIC | {"features": {"o": {"levels": ["E", "J"]}}}
+    frame = pl.DataFrame({"o": ["E", "J", "X", None, "e", ""]})
+    one = 1 << 15
+    expected = [[one, 0], [0, one], [0, 0], [0, 0], [0, 0], [0, 0]]
+    assert steps(ready, frame, card, backend=backend) == expected
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_category_of_whole_numbers_is_compared_as_text(ready: Callable[..., Prepared], backend: str) -> None:
+    card = NUMERIC | {"features": {"o": {"levels": ["1", "2"]}}}
+    one = 1 << 15
+    assert steps(ready, pl.DataFrame({"o": [1, 2, 3]}), card, backend=backend) == [[one, 0], [0, one], [0, 0]]
+
+
+def test_rounding_to_the_grid_has_no_bias(ready: Callable[..., Prepared], full: bool) -> None:
+    """Half a step either way cancels; floor alone, which takes half a step off every value, would be seen."""
+    n = 400_000 if full else 40_000
+    x = np.random.default_rng(5).uniform(-30, 120, n)
+    found = np.array(steps(ready, pd.DataFrame({"x": x}), NUMERIC))[:, 0]
+    true = (x - 45) / 75 * (1 << 15)
+    tolerance = 8 * math.sqrt(1 / 12 / n)  # eight standard errors
+    assert abs((found - true).mean()) < tolerance and np.abs(found - true).max() <= 0.5 + 1e-6
+    assert abs((np.floor(true) - true).mean()) > 10 * tolerance
+
+
+@pytest.mark.parametrize(
+    "lower, upper", [(0.1, 0.3), (-1e-7, 1e-7), (1e15, 1.0001e15), (0, 1e300), (1 / 3, 2 / 3), (-7, 1e9)]
+)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_bounds_let_a_value_leave_the_box(
+    ready: Callable[..., Prepared], backend: str, lower: float, upper: float
+) -> None:
+    """The box is what the default norm bound rests on, and awkward floats are where it could burst."""
+    card = NUMERIC | {"features": {"x": {"bounds": [lower, upper]}}}
+    rng = np.random.default_rng(1)
+    cells = [lower, upper, math.nextafter(lower, -math.inf), math.nextafter(lower, math.inf)]
+    cells += [math.nextafter(upper, -math.inf), math.nextafter(upper, math.inf), -1e308, 1e308]
+    cells += list(lower + (upper - lower) * rng.random(500))
+    found = np.array(steps(ready, pl.DataFrame({"x": [float(cell) for cell in cells]}), card, backend=backend))
+    assert np.abs(found).max() <= 1 << 15
+    assert found[0, 0] == -(1 << 15) and found[1, 0] == 1 << 15
+
+
+def test_bounds_too_close_together_for_their_size_are_refused_or_kept(ready: Callable[..., Prepared]) -> None:
+    """Around 1e17 neighbouring floats are 16 apart: the box must hold, or the card be refused."""
+    for lower, upper in [(1e17, 1e17 + 16), (1e17, 1e17 + 48), (2**60, 2**60 + 256), (-(2**60) - 256, -(2**60))]:
+        card = NUMERIC | {"features": {"x": {"bounds": [lower, upper]}}}
+        cells = [lower, upper, (lower + upper) / 2, math.nextafter(upper, -math.inf), 0.0, 1e308]
+        try:
+            found = np.array(steps(ready, pl.DataFrame({"x": [float(cell) for cell in cells]}), card))
+        except InvalidCard:
+            continue
+        assert np.abs(found).max() <= 1 << 15
+
+
+# ------------------------------------------------------------------------------------------------ the norm
+
+finite = st.floats(-1, 1, allow_nan=False) | st.sampled_from([-1.0, 1.0, 0.0, 1e-9, 0.5])
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> pd.DataFrame:
+    features = draw(st.integers(1, 6))
+    rows = draw(st.lists(st.lists(finite, min_size=features, max_size=features), min_size=1, max_size=60))
+    return pd.DataFrame(rows, columns=[f"x{i}" for i in range(features)], dtype=float)
+
+
+@settings(max_examples=60 if settings.default.max_examples <= 100 else 600, suppress_health_check=[HealthCheck.too_slow])
+@given(tables(), st.integers(4, 15), st.decimals("0.02", "3", places=3))
+def test_no_integer_row_is_ever_longer_than_the_bound(frame: pd.DataFrame, bits: int, bound_squared: Decimal) -> None:
+    grid = Grid(bits, bound_squared)
+    if math.sqrt(grid.norm_squared) <= math.sqrt(len(frame.columns)) / 2 + 1e-3:
+        return  # a ball within one step; refused, see below
+    whole = grid_table(rows_of(frame), Grid(bits, Decimal(len(frame.columns)))).astype(object)
+    clipped = grid_table(rows_of(frame), grid).astype(object)
+    norms = (clipped**2).sum(axis=1)
+    assert (norms <= grid.norm_squared).all()
+    for before, after in zip(whole, clipped, strict=True):
+        if (before**2).sum() <= grid.norm_squared:
+            assert (before == after).all()  # short rows are left alone
+        else:
+            # Long ones keep their direction, and lose no more than a step in each coordinate.
+            reach = math.sqrt(grid.norm_squared / float((before**2).sum()))
+            slack = 0.5 + math.sqrt(len(before)) / 2 + 1e-3
+            assert all(abs(a - b * reach) <= slack for a, b in zip(after, before, strict=True))
+
+
+def test_without_the_clip_rows_of_the_box_would_be_longer_than_the_bound() -> None:
+    """What the property above would see if the clip did nothing."""
+    frame = pd.DataFrame({"x": [1.0, -1.0], "y": [1.0, 1.0]})
+    unclipped = grid_table(rows_of(frame), Grid(10, Decimal(2))).astype(object)
+    assert ((unclipped**2).sum(axis=1) > Grid(10, Decimal(1)).norm_squared).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_long_row_is_shrunk_to_the_bound_and_keeps_its_direction(ready: Callable[..., Prepared], backend: str) -> None:
+    card = NUMERIC | {"features": {"x": {"bounds": [-1, 1]}, "y": {"bounds": [-1, 1]}}}
+    frame = pl.DataFrame({"x": [0.6, -1.0, 0.3, 0.0], "y": [0.8, 1.0, -0.4, 0.0]})
+    found = np.array(steps(ready, frame, card, bound=Decimal("0.5"), backend=backend)) / (1 << 15)
+    expected = [[0.3, 0.4], [-0.5 / math.sqrt(2), 0.5 / math.sqrt(2)], [0.3, -0.4], [0, 0]]
+    assert np.allclose(found, expected, atol=2 / (1 << 15))
+    assert (np.hypot(*found.T) <= 0.5).all()
+
+
+def test_clipping_the_norm_has_no_bias(full: bool) -> None:
+    n = 100_000 if full else 20_000
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame(rng.uniform(-1, 1, (n, 3)), columns=["x", "y", "z"])
+    frame = pd.concat([frame, -frame])
+    found = grid_table(rows_of(frame), Grid(8, Decimal("0.5")))
+    # rows come in pairs x, -x: any drift is rounding's
+    assert np.abs(found.mean(axis=0)).max() < 8 * 0.3 / math.sqrt(2 * n)
+
+
+def test_one_hot_and_numeric_features_share_the_ball(ready: Callable[..., Prepared]) -> None:
+    card = NUMERIC | {"features": {"x": {"bounds": [-1, 1]}, "o": {"levels": ["E", "J"]}}}
+    frame = pl.DataFrame({"x": [1.0, -1.0, 0.0], "o": ["E", "X", "J"]})
+    assert ready(frame, card).grid.bound_squared == 2
+    inside = np.array(steps(ready, frame, card), dtype=object)
+    assert (inside**2).sum(axis=1).tolist() == [2 << 30, 1 << 30, 1 << 30]
+    clipped = np.array(steps(ready, frame, card, bound=Decimal(1)), dtype=object)
+    assert max((clipped**2).sum(axis=1)) <= 1 << 30
+
+
+def test_features_that_read_the_same_column_stay_inside_the_ball(ready: Callable[..., Prepared]) -> None:
+    """Both indicators of a row can be 1: its norm is sqrt(2), and so is the default bound."""
+    features = {"a": {"column": "o", "levels": ["E"]}, "b": {"column": "o", "levels": ["E", "J"]}}
+    frame = pl.DataFrame({"o": ["E", "J", "E"]})
+    for options in ({}, {"bound": Decimal(1)}):
+        checked = ready(frame, NUMERIC | {"features": features}, **options)
+        found = grid_table(checked.rows, checked.grid).astype(object)
+        assert ((found**2).sum(axis=1) <= checked.grid.norm_squared).all()
+
+
+def test_a_ball_within_one_step_of_the_grid_is_refused(ready: Callable[..., Prepared]) -> None:
+    with pytest.raises(SaibotError):
+        steps(ready, pl.DataFrame({"x": [1.0]}), NUMERIC, bound=Decimal("0.000001"))

@@ -1,0 +1,271 @@
+"""Tables come as files, frames and queries; the same rows give the same statistics, whatever holds them."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ibis
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from saibot.errors import InvalidTable
+from saibot.privatize import Prepared
+from saibot.privatize.aggregate import ExactStatistics
+from saibot.privatize.read import open_table
+
+Exact = Callable[..., ExactStatistics]
+CARD: dict[str, Any] = {
+    "dataset": {"name": "t"},
+    "features": {"x": {"bounds": [0, 10]}, "o": {"levels": ["E", "7"]}},
+    "keys": {
+        "k": {"domain": {"values": ["01", "1", "é"], "id": "k"}},
+        "d": {"domain": {"dates": ["2013-01-01", "2013-01-03"]}},
+    },
+}
+FRAME = pd.DataFrame(
+    [
+        ("01", 1.5, "E", "2013-01-01"),
+        ("1", 2.25, "7", "2013-01-02"),
+        ("01", 9.0, "X", "2013-01-03"),
+        ("zz", None, None, "2014-01-01"),
+        (" e\u0301 ", 12.0, "E", None),
+    ],
+    columns=["k", "x", "o", "d"],
+)
+ONE = 1 << 15  # steps of the grid for so few rows
+
+
+def cells(*rows: tuple[float, int, int]) -> list[int]:
+    """Count, sums and squares, by hand, of rows (x scaled to [-1, 1], o=E, o=7)."""
+    steps = [[int(np.floor(x * ONE + 0.5)), e * ONE, seven * ONE] for x, e, seven in rows]
+    sums = [sum(row[i] for row in steps) for i in range(3)]
+    squares = [sum(row[i] * row[j] for row in steps) for i in range(3) for j in range(i, 3)]
+    return [len(rows), *sums, *squares]
+
+
+# 1.5, 2.25, 9, missing (the midpoint) and 12 (clipped to 10) in [0, 10]
+A, B, C, D, E = (-0.7, 1, 0), (-0.55, 0, 1), (0.8, 0, 0), (0.0, 0, 0), (1.0, 1, 0)
+EXPECTED = {
+    "k": [cells(A, C), cells(B), cells(E), cells(D)],  # 01, 1, é, other
+    "d": [cells(A), cells(B), cells(C), cells(D, E)],  # three days, other
+}
+
+Make = Callable[[Path], Any]
+
+
+def arrow() -> pa.Table:
+    return pa.Table.from_pandas(FRAME, preserve_index=False)
+
+
+def csv(ending: str, separator: str) -> Make:
+    def make(folder: Path) -> Path:
+        text = FRAME.to_csv(index=False, sep=separator).encode()
+        path = folder / f"rows{ending}"
+        path.write_bytes(gzip.compress(text) if ending.endswith(".gz") else text)
+        return path
+
+    return make
+
+
+def in_file(ending: str, write: Callable[[Path], object], *, as_text: bool = False) -> Make:
+    def make(folder: Path) -> Any:
+        write(folder / f"rows{ending}")
+        return str(folder / f"rows{ending}") if as_text else folder / f"rows{ending}"
+
+    return make
+
+
+def write_ipc(path: Path) -> None:
+    with pa.ipc.new_file(str(path), arrow().schema) as writer:
+        writer.write_table(arrow())
+
+
+def ibis_table(folder: Path) -> ibis.Table:
+    return ibis.duckdb.connect().create_table("rows", arrow())
+
+
+SOURCES: dict[str, Make] = {
+    "CSV": csv(".csv", ","),
+    "CSV, upper case": csv(".CSV", ","),
+    "CSV, gzip": csv(".csv.gz", ","),
+    "TSV": csv(".tsv", "\t"),
+    "TSV, gzip": csv(".tsv.gz", "\t"),
+    "CSV path as text": in_file(".csv", lambda p: FRAME.to_csv(p, index=False), as_text=True),
+    "Parquet": in_file(".parquet", lambda p: parquet.write_table(arrow(), p)),
+    "Arrow file": in_file(".arrow", write_ipc),
+    "Feather": in_file(".feather", write_ipc),
+    "Arrow table": lambda _: arrow(),
+    "Arrow, dictionaries": lambda _: pa.table(
+        {n: arrow().column(n).combine_chunks().dictionary_encode() for n in "ko"} | {n: arrow().column(n) for n in "xd"}
+    ),
+    "Arrow, large text": lambda _: arrow().set_column(0, "k", arrow().column("k").cast(pa.large_string())),
+    "pandas": lambda _: FRAME,
+    "pandas, categories": lambda _: FRAME.astype({"k": "category", "o": "category"}),
+    "pandas, timestamps": lambda _: FRAME.assign(d=pd.to_datetime(FRAME.d) + pd.Timedelta("5h")),
+    "pandas, another index": lambda _: FRAME.set_index(pd.Index([9, 9, 9, 3, 1])),
+    "polars": lambda _: pl.from_arrow(arrow()),
+    "polars, dates": lambda _: pl.from_arrow(arrow()).with_columns(pl.col("d").str.to_date()),
+    "polars, categories": lambda _: pl.from_arrow(arrow()).with_columns(pl.col("k", "o").cast(pl.Categorical)),
+    "polars, lazy": lambda _: pl.from_arrow(arrow()).lazy(),
+    "ibis": ibis_table,
+    "ibis, computed": lambda folder: ibis_table(folder).mutate(x=ibis._.x * 2).mutate(x=ibis._.x / 2),
+}
+
+
+@pytest.mark.parametrize("backend", ["duckdb", "polars"])
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_the_same_rows_give_the_same_statistics_from_every_source(
+    source: Make, backend: str, exact: Exact, tmp_path: Path
+) -> None:
+    table = source(tmp_path)
+    for key, cells in EXPECTED.items():
+        found = exact(table, CARD, key=key, backend=backend)
+        assert found.levels[0].tolist() == cells and found.whole.tolist() == np.sum(cells, axis=0).tolist()
+
+
+def test_leading_zeros_are_kept_where_they_mean_something(exact: Exact, tmp_path: Path) -> None:
+    """A key 01 is not the number 1. Where the column is a number everywhere, neither engine may guess so."""
+    (tmp_path / "rows.csv").write_text("k,x\n01,1\n01,2\n1,3\n", encoding="utf-8")
+    card = CARD | {"features": {"x": {"bounds": [0, 10]}}}
+    for backend in ("duckdb", "polars"):
+        assert exact(tmp_path / "rows.csv", card, key="k", backend=backend).levels[0][:, 0].tolist() == [2, 1, 0, 0]
+
+
+@pytest.mark.parametrize("backend", ["duckdb", "polars"])
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_quotes_byte_order_marks_and_line_endings_are_understood(
+    ending: str, backend: str, exact: Exact, tmp_path: Path
+) -> None:
+    text = ending.join(["k,x,o", '"01",1,"E"', '"a,b",2,7', '"say ""é""",3,E', ""])
+    (tmp_path / "rows.csv").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert exact(tmp_path / "rows.csv", CARD, key="k", backend=backend).levels[0][:, 0].tolist() == [1, 0, 0, 2]
+
+
+@pytest.mark.parametrize("backend", ["duckdb", "polars"])
+@pytest.mark.parametrize("time", [" 05:00:00", "T05:00:00", "T05:00:00Z"])
+def test_a_time_of_day_in_a_csv_does_not_hide_the_date(time: str, backend: str, exact: Exact, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(f"d,x,o\n2013-01-01{time},1,E\n2013-01-03{time},2,7\n", encoding="utf-8")
+    assert exact(tmp_path / "rows.csv", CARD, key="d", backend=backend).levels[0][:, 0].tolist() == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("cells, text", [([1.0, 2.0, None], "1"), ([1, 2, 3], "1"), ([True, False, None], "true")])
+def test_numbers_and_truths_as_keys_have_one_spelling(cells: list[Any], text: str, exact: Exact) -> None:
+    card = CARD | {"features": {"x": {"bounds": [0, 10]}}, "keys": {"k": {"domain": {"values": [text], "id": "k"}}}}
+    frame = pl.DataFrame({"k": cells, "x": [1.0, 2.0, 3.0]})
+    for backend in ("duckdb", "polars"):
+        assert exact(frame, card, key="k", backend=backend).levels[0][:, 0].tolist() == [1, 2]
+
+
+def test_a_column_is_numeric_because_all_of_it_is(exact: Exact, tmp_path: Path) -> None:
+    rows = "1,E\n" * 60_000
+    (tmp_path / "good.csv").write_text("x,o\n" + rows + "2.5,E\n", encoding="utf-8")
+    assert exact(tmp_path / "good.csv", CARD).rows == 60_001
+    (tmp_path / "bad.csv").write_text("x,o\n" + rows + "SECRET-4711,E\n", encoding="utf-8")
+    for backend in ("duckdb", "polars"):
+        with pytest.raises(InvalidTable, match="'x' needs numbers") as caught:
+            exact(tmp_path / "bad.csv", CARD, backend=backend)
+        assert "4711" not in str(caught.value)
+
+
+# ------------------------------------------------------------------------------------------------ which rows these are
+
+
+def test_the_same_rows_have_the_same_fingerprint_and_others_another(ready: Callable[..., Prepared], tmp_path: Path) -> None:
+    many = pd.DataFrame({"x": np.random.default_rng(0).normal(5, 2, 300_000), "o": "E"})
+    other = many.copy()
+    other.loc[299_999, "x"] += 1e-9
+    first = ready(many, CARD).source
+    assert first == ready(many, CARD).source == ready(many.copy(), CARD).source
+    assert first != ready(other, CARD).source
+    assert first != ready(many[::-1], CARD).source
+
+
+def test_a_file_is_known_by_its_bytes(ready: Callable[..., Prepared], tmp_path: Path) -> None:
+    path = csv(".csv", ",")(tmp_path)
+    before = ready(path, CARD).source
+    assert before == ready(str(path), CARD).source
+    path.write_bytes(path.read_bytes().replace(b"1.5", b"1.6"))
+    assert ready(path, CARD).source != before
+
+
+def test_the_fingerprint_is_of_no_use_without_the_ledgers_secret(ready: Callable[..., Prepared], tmp_path: Path) -> None:
+    """A plain hash of a small table could be found by trying tables."""
+    import hashlib
+
+    from saibot.privacy import Budget, Neighbours
+    from saibot.privacy.ledger import Ledger
+    from saibot.privatize import Card, ReleaseRequest, prepare
+
+    path = csv(".csv", ",")(tmp_path)
+    request = ReleaseRequest(Card.parse(CARD), Budget("1", "1e-6"), Neighbours.REPLACE_ONE)
+    here, elsewhere = ready(path, CARD).source, prepare(path, request, Ledger(tmp_path / "other")).source
+    assert here != elsewhere and hashlib.sha256(path.read_bytes()).digest() not in (here, elsewhere)
+
+
+# ------------------------------------------------------------------------------------------------ what cannot be read
+
+
+def wrong_file(name: str, content: bytes) -> Make:
+    def make(folder: Path) -> Path:
+        (folder / name).write_bytes(content)
+        return folder / name
+
+    return make
+
+
+def cut(make: Make) -> Make:
+    def shorter(folder: Path) -> Path:
+        path: Path = make(folder)
+        path.write_bytes(path.read_bytes()[:-15])
+        return path
+
+    return shorter
+
+
+UNREADABLE: dict[str, Make] = {
+    "nothing there": lambda folder: folder / "gone.csv",
+    "a folder": lambda folder: folder,
+    "an unknown ending": wrong_file("rows.xlsx", b"PK SECRET-4711"),
+    "an empty CSV": wrong_file("rows.csv", b""),
+    "a ragged CSV": wrong_file("rows.csv", b"x,o\n1,E\n1,E,SECRET-4711\n1\n"),
+    "a CSV that is no text": wrong_file("rows.csv", b"x,o\n1,\xff\xfe4711\n"),
+    "a CSV that is Parquet": in_file(".csv", lambda p: parquet.write_table(arrow(), p)),
+    "a Parquet that is CSV": wrong_file("rows.parquet", b"x,o\n4711,E\n"),
+    "a cut off Parquet": cut(SOURCES["Parquet"]),
+    "a cut off gzip": cut(SOURCES["CSV, gzip"]),
+    "a cut off Arrow file": cut(SOURCES["Arrow file"]),
+    "a number": lambda _: 4711,
+    "a list": lambda _: ["SECRET-4711"],
+    "nothing": lambda _: None,
+    "a frame of mixed cells": lambda _: pd.DataFrame({"x": [1, "SECRET-4711"], "o": ["E", "E"]}),
+}
+
+
+@pytest.mark.parametrize("backend", ["duckdb", "polars"])
+@pytest.mark.parametrize("source", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_cannot_be_read_is_refused_in_one_line_without_a_cell(
+    source: Make, backend: str, exact: Exact, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidTable) as caught:
+        exact(source(tmp_path), CARD, backend=backend)
+    message = str(caught.value)
+    assert "\n" not in message and "4711" not in message and len(message) < 400
+
+
+def test_opening_a_table_looks_at_no_row() -> None:
+    """A query that would fail on its rows opens; it fails, without its cells, when it is run."""
+    table = ibis.memtable({"x": ["SECRET-4711"]})
+    source = open_table(ibis.duckdb.connect().create_table("t", table.to_pyarrow()).mutate(x=ibis._.x.cast("float64")))
+    with pytest.raises(InvalidTable) as caught:
+        source.fetch(source.table)
+    assert "4711" not in str(caught.value) and caught.value.__suppress_context__
+    with pytest.raises(InvalidTable) as caught:
+        list(source.content())
+    assert "4711" not in str(caught.value)

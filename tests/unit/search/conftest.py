@@ -1,0 +1,49 @@
+"""Small exact worlds: tables as arrays, and corpora of their exact values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from saibot.search import Corpus
+from saibot.search.shard import ShardRows
+from saibot.search.views import view_id
+from saibot.sketch import KeyDomain
+
+
+def rows_of(values: np.ndarray, names: list[str], *, spread: float = 1.0) -> ShardRows:
+    """Shard rows with given deviations; one dataset a row."""
+    count = len(values)
+    ones = np.ones(count)
+    return ShardRows(
+        {
+            "digest": np.array([f"{abs(hash(name)):064x}" for name in names], object),
+            "dataset": np.array(names, object),
+            "feature": np.full(count, "z", object),
+            "unit": np.full(count, "", object),
+        },
+        {
+            "mean": 0 * ones,
+            "spread": spread * ones,
+            "reliability": ones,
+            "offset": 0 * ones,
+            "scale": ones,
+            "rows": 100 * ones,
+        },
+        values,
+    )
+
+
+@pytest.fixture
+def exact_corpus(tmp_path: Path):
+    """A float64 corpus of given values over a domain; the catch-all's value is 0."""
+
+    def make(domain: KeyDomain, values: np.ndarray, names: list[str] | None = None) -> Corpus:
+        corpus = Corpus.create(tmp_path / f"corpus{len(list(tmp_path.iterdir()))}", dtype="float64")
+        padded = np.column_stack([values, np.zeros(len(values))])
+        corpus.add_rows(view_id([domain.keys_digest]), rows_of(padded, names or [f"d{i}" for i in range(len(values))]))
+        return corpus
+
+    return make

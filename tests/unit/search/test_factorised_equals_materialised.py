@@ -1,0 +1,152 @@
+"""Scores from statistics alone equal scikit-learn on the table that was never built, to 1e-8."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from saibot.estimate.moments import exact_moments
+from saibot.search import RequestKey, SearchOptions, SearchRequest
+from saibot.search.engine import Engine
+from saibot.search.greedy import first_states
+from saibot.search.many_to_many import KeyedStatistics, many_to_many_r2
+from saibot.search.state import State
+from saibot.sketch import KeyDomain
+
+D, N = 30, 12
+DOMAIN = KeyDomain.of("keys", [f"k{i}" for i in range(D)])
+TRANSFORMS = [(0.0, 1.0), (2000.0, 1.0), (0.0, 1e6), (2000.0, 1e-6)]
+
+
+def request_table(rng: np.random.Generator, offset: float, scale: float, n: int = 800):
+    keys = rng.integers(0, D, n)
+    hidden = rng.normal(size=D)
+    x = rng.normal(size=n)
+    y = 0.4 * x + hidden[keys] + 0.5 * rng.normal(size=n)
+    values = rng.normal(size=(N, D))
+    values[0] = hidden + 0.3 * rng.normal(size=D)
+    return keys, scale * (x + offset), scale * (y + offset), values
+
+
+def centred_moments(names: tuple[str, ...], table: np.ndarray, keys: np.ndarray, size: int = D + 1):
+    """What a local request does: moments around the columns' means."""
+    return exact_moments(names, table - table.mean(axis=0), keys, size)
+
+
+def engine_for(exact_corpus, moments, values, test=None):
+    corpus = exact_corpus(DOMAIN, values)
+    request = SearchRequest(moments, test, "y", RequestKey.product([("k", DOMAIN)]))
+    return Engine(corpus, request, SearchOptions(device="cpu")), request
+
+
+@pytest.mark.parametrize(("offset", "scale"), TRANSFORMS)
+def test_a_lookup_joins_r2_is_that_of_the_joined_table(exact_corpus, offset, scale):
+    rng = np.random.default_rng(1)
+    keys, x, y, values = request_table(rng, offset, scale)
+    engine, request = engine_for(exact_corpus, centred_moments(("x", "y"), np.column_stack([x, y]), keys), values)
+    state, _ = first_states(request)
+    found = state.r2() + engine.board(state, quantile=2.0).gain
+    for candidate in range(N):
+        joined = np.column_stack([x, values[candidate][keys]])
+        expected = LinearRegression(tol=1e-13).fit(joined, y).score(joined, y)
+        assert found[candidate] == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize(("offset", "scale"), TRANSFORMS)
+def test_several_lookups_one_after_the_other_equal_the_joined_table(exact_corpus, offset, scale):
+    rng = np.random.default_rng(2)
+    keys, x, y, values = request_table(rng, offset, scale)
+    engine, request = engine_for(exact_corpus, centred_moments(("x", "y"), np.column_stack([x, y]), keys), values)
+    state, _ = first_states(request)
+    taken = [x]
+    for chosen in (3, 5, 0):
+        column = engine.candidate(chosen).values()
+        state = state.with_lookup(f"z{chosen}", column, centre=state.centre_of(column))
+        taken.append(values[chosen][keys])
+        joined = np.column_stack(taken)
+        assert state.r2() == pytest.approx(LinearRegression(tol=1e-13).fit(joined, y).score(joined, y), abs=1e-8)
+        gains = engine.board(state, quantile=2.0).gain
+        for candidate in (1, 7):
+            wider = np.column_stack([*taken, values[candidate][keys]])
+            expected = LinearRegression(tol=1e-13).fit(wider, y).score(wider, y)
+            assert state.r2() + gains[candidate] == pytest.approx(expected, abs=1e-8)
+
+
+def test_the_test_tables_r2_is_that_of_the_model_fitted_on_the_training_table(exact_corpus):
+    rng = np.random.default_rng(3)
+    keys, x, y, values = request_table(rng, 5.0, 2.0)
+    cut = len(x) // 2
+    table = np.column_stack([x, y])
+    origin = table[:cut].mean(axis=0)
+    train = exact_moments(("x", "y"), table[:cut] - origin, keys[:cut], D + 1)
+    test = exact_moments(("x", "y"), table[cut:] - origin, keys[cut:], D + 1)
+    engine, request = engine_for(exact_corpus, train, values, test)
+    state, held_out = first_states(request)
+    assert held_out is not None
+    column = engine.candidate(0).values()
+    centre = state.centre_of(column)
+    state, held_out = state.with_lookup("z", column, centre=centre), held_out.with_lookup("z", column, centre=centre)
+    joined = np.column_stack([x, values[0][keys]])
+    model = LinearRegression(tol=1e-13).fit(joined[:cut], y[:cut])
+    assert held_out.r2_of(state) == pytest.approx(model.score(joined[cut:], y[cut:]), abs=1e-8)
+
+
+@pytest.mark.parametrize(("offset", "scale"), TRANSFORMS)
+def test_a_many_to_many_joins_r2_is_that_of_the_merged_table(offset, scale):
+    rng = np.random.default_rng(4)
+    keys, x, y, _ = request_table(rng, offset, scale, n=200)
+    moments = centred_moments(("x", "y"), np.column_stack([x, y]), keys, D)
+    providers = []
+    for _ in range(6):
+        places = rng.integers(0, D, 150)
+        providers.append((places, rng.normal(size=150) + 0.3 * places / D))
+    columns = [[np.bincount(places, values**power, D) for power in (0, 1, 2)] for places, values in providers]
+    counts, sums, squares = (np.array(column) for column in zip(*columns, strict=True))
+    found = many_to_many_r2(moments, KeyedStatistics(counts, sums, squares), "y")
+    own = pd.DataFrame({"k": keys, "x": x, "y": y})
+    for number, (places, values) in enumerate(providers):
+        merged = own.merge(pd.DataFrame({"k": places, "z": values}), on="k")
+        model = LinearRegression(tol=1e-13).fit(merged[["x", "z"]], merged["y"])
+        assert found[number] == pytest.approx(model.score(merged[["x", "z"]], merged["y"]), abs=1e-8)
+
+
+@pytest.mark.parametrize(("offset", "scale"), TRANSFORMS)
+def test_a_union_followed_by_lookups_equals_the_stacked_and_joined_table(exact_corpus, offset, scale):
+    """The mixed plan: rows of another table, then two columns looked up, judged on held-out rows."""
+    from saibot.estimate.union import union_moments
+
+    rng = np.random.default_rng(6)
+    keys, x, y, values = request_table(rng, offset, scale, n=900)
+    table = np.column_stack([x, y])
+    mean, parts = table[:300].mean(axis=0), (slice(0, 300), slice(300, 600), slice(600, 900))
+    own, other, held = (exact_moments(("x", "y"), table[p] - mean, keys[p], D + 1) for p in parts)
+    engine, request = engine_for(exact_corpus, own, values, held)
+    _, test = first_states(request)
+    state = State.of(union_moments([own, other]), "y")
+    columns = [x]
+    for chosen in (0, 4):
+        column = engine.candidate(chosen).values()
+        state = state.with_lookup(f"z{chosen}", column, centre=state.centre_of(column))
+        test = test.with_lookup(f"z{chosen}", column, centre=test.centre_of(column))
+        columns.append(values[chosen][keys])
+    joined = np.column_stack(columns)
+    model = LinearRegression(tol=1e-13).fit(joined[:600], y[:600])
+    assert state.r2() == pytest.approx(model.score(joined[:600], y[:600]), abs=1e-8)
+    assert test.r2_of(state) == pytest.approx(model.score(joined[600:], y[600:]), abs=1e-8)
+
+
+def test_the_compiled_the_numpy_and_the_float32_sweep_agree(monkeypatch):
+    from saibot.search import sweep as module
+
+    rng = np.random.default_rng(5)
+    values = rng.normal(size=(1037, 77))
+    linear, square = rng.normal(size=(77, 6)), rng.normal(size=(77, 2)) ** 2
+    compiled = module.sweep(values, linear, square)
+    single = module.sweep(values.astype(np.float32), linear, square)
+    monkeypatch.setattr(module, "_kernel", lambda: None)
+    plain = module.sweep(values, linear, square)
+    for fast, slow, rough in zip(compiled, plain, single, strict=True):
+        np.testing.assert_allclose(fast, slow, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(rough, slow, rtol=1e-3, atol=1e-3)

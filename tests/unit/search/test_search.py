@@ -1,0 +1,165 @@
+"""Searching: what is found, what is left aside and why, and that noise never breaks it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from saibot.errors import InvalidInput
+from saibot.estimate.moments import KeyedMoments, exact_moments
+from saibot.search import Corpus, RequestKey, SearchOptions, SearchRequest, search
+from saibot.search.scoring import score
+from saibot.search.state import State
+from saibot.search.sweep import sweep
+from saibot.search.views import RequestKey as Key
+from saibot.search.views import Views, view_id
+from saibot.sketch import KeyDomain
+
+D = 40
+DOMAIN = KeyDomain.of("keys", [f"k{i}" for i in range(D)], parents={"region": [f"r{i // 8}" for i in range(D)]})
+
+
+def world(seed: int = 0, n: int = 2000, useful: int = 2, others: int = 30):
+    """Two useful tables, the first stronger, among many that are not."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.normal(size=(useful, D))
+    values = np.vstack([hidden, rng.normal(size=(others, D))])
+    keys = rng.integers(0, D, n)
+    x = rng.normal(size=n)
+    y = 0.3 * x + 0.9 * hidden[0][keys] + 0.5 * hidden[1][keys] + rng.normal(size=n)
+    moments = exact_moments(("x", "y"), np.column_stack([x, y]), keys, D + 1)
+    names = [f"useful{i}" for i in range(useful)] + [f"other{i}" for i in range(others)]
+    return moments, values, names
+
+
+def ask(moments: KeyedMoments, test: KeyedMoments | None = None) -> SearchRequest:
+    return SearchRequest(moments, test, "y", RequestKey.product([("k", DOMAIN)]))
+
+
+def test_the_useful_tables_are_taken_best_first_and_the_search_then_stops(exact_corpus):
+    moments, values, names = world()
+    result = search(ask(moments), exact_corpus(DOMAIN, values, names), SearchOptions(device="cpu"))
+    assert [step.found.dataset for step in result.steps] == ["useful0", "useful1"]
+    assert result.stopped == "no further gain is clear of its noise"
+    assert result.base_train_r2 < result.steps[0].train_r2 < result.steps[1].train_r2 <= 1
+    assert result.ranked[0].dataset == "useful0"
+    assert result.ranked[0].lower <= result.ranked[0].gain <= result.ranked[0].upper
+
+
+def test_useless_tables_are_dropped_with_the_reason(exact_corpus):
+    moments, values, names = world()
+    result = search(ask(moments), exact_corpus(DOMAIN, values[2:], names[2:]), SearchOptions(device="cpu"))
+    assert not result.steps
+    assert any("not clear of its noise" in dropped.reason for dropped in result.dropped)
+
+
+def test_single_dataset_mode_takes_the_best_whatever_its_bound(exact_corpus):
+    moments, values, names = world()
+    options = SearchOptions(device="cpu", most_steps=1, always_first=True)
+    assert len(search(ask(moments), exact_corpus(DOMAIN, values[2:], names[2:]), options).steps) == 1
+
+
+def test_candidates_that_are_all_noise_rank_below_the_base_model_with_the_reason(tmp_path):
+    from .conftest import rows_of
+
+    moments, values, names = world()
+    corpus = Corpus.create(tmp_path / "c")
+    padded = np.column_stack([values, np.zeros(len(values))]).astype(np.float32)
+    corpus.add_rows(view_id([DOMAIN.keys_digest]), rows_of(0 * padded, names, spread=0.0))
+    result = search(ask(moments), corpus, SearchOptions(device="cpu"))
+    assert not result.steps
+    assert result.ranked[0].gain == 0 and "all noise" in result.ranked[0].note
+    assert result.dropped[0].count == len(names)
+
+
+def test_a_coarser_level_of_the_requests_key_is_joined_too(tmp_path):
+    from .conftest import rows_of
+
+    rng = np.random.default_rng(3)
+    regions = DOMAIN.with_levels(["region"])
+    coarse = KeyDomain.of("regions", regions.level_values(1))
+    hidden = rng.normal(size=len(coarse))
+    keys = rng.integers(0, D, 3000)
+    y = hidden[regions.parent_index(1)[keys]] + 0.3 * rng.normal(size=3000)
+    moments = exact_moments(("x", "y"), np.column_stack([rng.normal(size=3000), y]), keys, D + 1)
+    corpus = Corpus.create(tmp_path / "c", dtype="float64")
+    values = np.append(hidden, 0.0)[None, :]
+    corpus.add_rows(view_id([coarse.keys_digest]), rows_of(values, ["by-region"]))
+    result = search(ask(moments), corpus, SearchOptions(device="cpu"))
+    assert [step.found.dataset for step in result.steps] == ["by-region"]
+    assert result.steps[0].found.key == (("k", "region"),)
+
+
+def test_composite_keys_join_providers_of_any_of_their_parts():
+    day, origin = KeyDomain.of_range(1, 5), KeyDomain.of("origins", ["a", "b"])
+    key = Key.product([("day", day), ("origin", origin)])
+    views = Views(key)
+    both = views.find(view_id([origin.keys_digest, day.keys_digest]))
+    assert both is not None and both.size == 11
+    one = views.find(view_id([day.keys_digest]))
+    assert one is not None and one.name == "day" and one.index[3] == 1 and one.index[-1] == 5
+    assert views.find(view_id([KeyDomain.of_range(1, 6).keys_digest])) is None
+
+
+def test_a_provider_whose_key_the_request_does_not_have_is_named_as_such(tmp_path, exact_corpus):
+    from .conftest import rows_of
+
+    moments, values, names = world()
+    corpus = exact_corpus(DOMAIN, values, names)
+    foreign = KeyDomain.of("foreign", ["p", "q"])
+    corpus.add_rows(view_id([foreign.keys_digest]), rows_of(np.zeros((1, 3)), ["elsewhere"]))
+    result = search(ask(moments), corpus, SearchOptions(device="cpu"))
+    reasons = {dropped.reason: dropped.examples for dropped in result.dropped}
+    assert reasons["its key is no function of the request's key"] == ("elsewhere",)
+
+
+def test_an_empty_corpus_and_a_missing_target_are_clear_errors(tmp_path):
+    moments, _, _ = world()
+    with pytest.raises(InvalidInput, match="the corpus is empty"):
+        search(ask(moments), Corpus.create(tmp_path / "empty"))
+    with pytest.raises(InvalidInput, match="no feature 'salary'"):
+        SearchRequest(moments, None, "salary", None)
+    with pytest.raises(InvalidInput, match="is no corpus"):
+        Corpus(tmp_path / "nowhere")
+
+
+def test_withdrawing_a_dataset_removes_it_from_every_file(exact_corpus):
+    moments, values, names = world()
+    corpus = exact_corpus(DOMAIN, values, names)
+    digest = search(ask(moments), corpus, SearchOptions(device="cpu")).ranked[0].digest
+    assert corpus.remove(digest)
+    again = Corpus(corpus.folder)
+    assert digest not in again.digests
+    assert all(digest not in file.read_bytes().decode("latin1") for file in corpus.folder.rglob("*") if file.is_file())
+    assert search(ask(moments), again, SearchOptions(device="cpu")).ranked[0].dataset != "useful0"
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.floats(0, 12), st.integers(1, 4))
+def test_no_noise_however_large_makes_nan_or_r2_above_one(seed, log_noise, features):
+    rng = np.random.default_rng(seed)
+    noise = 10.0**log_noise
+    d, m = 12, features + 1
+    products = rng.normal(size=(m, m)) * noise
+    moments = KeyedMoments(
+        features=(*(f"x{i}" for i in range(features)), "y"),
+        counts=rng.normal(size=d) * noise,
+        sums=rng.normal(size=(d, m)) * noise,
+        products=products + products.T,
+        count=50.0,
+        total=rng.normal(size=m) * noise,
+        count_noise=np.full(d, noise),
+        sum_noise=np.full(d, noise),
+        product_noise=np.full((m, m), noise),
+        total_noise=np.full(m, noise),
+    )
+    state = State.of(moments, "y")
+    values = rng.normal(size=(20, d)) * 10.0 ** rng.uniform(-6, 3, size=(20, 1))
+    base = state.base(np.arange(d), d)
+    scores = score(*sweep(values, base.linear, base.square), base, quantile=2.0)
+    assert 0 <= state.r2() <= 1
+    for column in (scores.gain, scores.lower, scores.deviation, scores.coefficient):
+        assert np.isfinite(column).all()
+    assert (scores.gain <= 1).all() and (scores.lower <= scores.gain + 1e-12).all()

@@ -1,0 +1,48 @@
+"""The stop rule: useless tables are hardly ever taken, useful ones nearly always."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from saibot.estimate.moments import exact_moments
+from saibot.search.engine import Board
+from saibot.search.greedy import accepted
+from saibot.search.request import SearchOptions
+from saibot.search.scoring import score
+from saibot.search.state import State
+from saibot.search.sweep import sweep
+
+D, CANDIDATES, ROWS = 60, 200, 1200
+
+
+def taken(rng: np.random.Generator, effect: float, key_effect: float) -> bool:
+    """Whether the first step is taken, among candidates of which the first has the given effect on the target."""
+    values = rng.normal(size=(CANDIDATES, D))
+    keys = rng.integers(0, D, ROWS)
+    x = rng.normal(size=ROWS)
+    y = 0.3 * x + effect * values[0][keys] + key_effect * rng.normal(size=D)[keys] + rng.normal(size=ROWS)
+    state = State.of(exact_moments(("x", "y"), np.column_stack([x, y]), keys, D), "y")
+    base = state.base(np.arange(D), D)
+    found = score(*sweep(values, base.linear, base.square), base, quantile=2.0)
+    board = Board(found.gain, found.lower, found.deviation, found.coefficient, np.full(CANDIDATES, base.keys))
+    return accepted(board, int(board.order(1)[0]), CANDIDATES, SearchOptions())
+
+
+def test_useless_tables_are_taken_less_often_than_the_confidence_says():
+    rng = np.random.default_rng(1)
+    for key_effect in (0.0, 1.0):  # with a key effect, a useless feature gains far more than 1/n by luck
+        assert sum(taken(rng, 0.0, key_effect) for _ in range(150)) <= 0.17 * 150  # 0.1 and three standard errors
+
+
+def test_useful_tables_are_taken():
+    rng = np.random.default_rng(2)
+    assert sum(taken(rng, 0.8, 0.3) for _ in range(60)) >= 57
+
+
+def test_a_rule_that_forgot_the_number_of_candidates_would_be_caught(monkeypatch):
+    from saibot.search import greedy
+
+    real = greedy.accepted
+    monkeypatch.setitem(globals(), "accepted", lambda board, chosen, candidates, options: real(board, chosen, 1, options))
+    rng = np.random.default_rng(3)
+    assert sum(taken(rng, 0.0, 1.0) for _ in range(60)) > 0.5 * 60
