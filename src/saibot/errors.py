@@ -4,8 +4,9 @@ SaibotError
 ├── InvalidInput          a value that cannot be used: budget, bound, option, card, table
 │   ├── InvalidBudget
 │   ├── InvalidCard
-│   ├── InvalidDomain
+│   ├── InvalidDomain     (discover: DomainConflict, UnknownDomain)
 │   ├── InvalidTable
+│   ├── SemiringError     (semiring: names, bases, keys and overflows of the algebra)
 │   └── UnsupportedPlan   a mechanism asked for something that its proof does not cover
 ├── BudgetExceeded        the ledger's cap would be passed; carries asked and left
 ├── SourceChanged         the ledger knows this dataset with other rows

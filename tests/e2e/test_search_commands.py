@@ -111,6 +111,14 @@ def test_a_private_request_is_made_of_sketches(folder):
     assert found["private"] and found["steps"] and found["steps"][-1]["test_r2"] > found["base"]["test_r2"]
 
 
+def test_a_provider_sees_beforehand_what_a_release_would_be_worth(tmp_path):
+    done = run("preview", "--rows", 58665, "--keys", "365,12", "--features", 2, "--epsilon", 1, "--json", cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr == ""
+    found = json.loads(done.stdout)
+    assert 0.5 < found["reliability"]["moderate"] < found["reliability"]["strong"] < 1 and found["advice"]
+    refused(run("preview", "--rows", 10, "--keys", "many", cwd=tmp_path), "--keys is a list of whole numbers")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

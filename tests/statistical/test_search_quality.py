@@ -1,6 +1,6 @@
 """Search quality at epsilon 1 in the simulated world of `experiments/simulated.py`: ours beside the paper's mechanisms.
 
-Seeded, so the figures are the same everywhere. The full form runs every setting 27 times and prints the table.
+Seeded, so the figures are the same everywhere. The full form runs every setting 45 times and prints the table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ SETTINGS = [(50, 20, 0.69, 0.86), (200, 20, 0.85, 0.87), (1000, 10, 0.69, 1.0), 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("keys", "rows", "private", "local"), SETTINGS)
 def test_private_search_selects_nearly_the_best_table(keys, rows, private, local, full):
-    runs = 27 if full else (27 if keys == 50 else 9 if keys == 200 else 5)
+    # Where the outcome is a toss-up between a few tables a median needs many runs; where it is clear, few do.
+    runs = 45 if full or keys == 50 else 9 if keys == 200 else 5
     found = [selected_over_best(keys, rows, epsilon="1", seed=seed) for seed in range(runs)]
     medians = {method: float(np.median([run[method] for run in found])) for method in METHODS}
     print(f"{keys} x {rows}: " + ", ".join(f"{method} {median:.2f}" for method, median in medians.items()))

@@ -34,6 +34,11 @@ def search(
     domain_id: DomainIdOption = None,
     steps: Annotated[int, typer.Option(help="Most augmentations to take.", min=1)] = 5,
     confidence: Annotated[float, typer.Option(help="How sure an accepted gain must be, over all candidates.")] = 0.9,
+    joins: Annotated[bool, typer.Option(help="Whether to join columns.")] = True,
+    unions: Annotated[bool, typer.Option(help="Whether to add rows of tables with the same columns.")] = True,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="Try every combination of joins; for a few candidates only.")
+    ] = False,
     single: Annotated[bool, typer.Option("--single", help="Take the best one candidate, whatever its bound.")] = False,
     device: Annotated[str, typer.Option(help="Where to sweep: auto, cpu or cuda.")] = "auto",
     shown: Annotated[int, typer.Option(help="Ranked candidates to show.", min=1)] = 10,
@@ -47,6 +52,7 @@ def search(
     """
     from saibot.client import Corpus, Domains, SearchOptions, find_augmentation
     from saibot.errors import InvalidInput
+    from saibot.search.exhaustive import Exhaustive
 
     if device not in ("auto", "cpu", "cuda"):
         raise InvalidInput(f"--device is auto, cpu or cuda, not {device!r}.")
@@ -59,6 +65,8 @@ def search(
         most_steps=1 if single else steps,
         confidence=confidence,
         always_first=single,
+        joins=joins,
+        unions=unions,
         shown=max(shown, 50),
         device=device,  # type: ignore[arg-type]  # checked above
     )
@@ -66,7 +74,8 @@ def search(
     with progress(quiet=json) as tell:
         tell("reading the request", None)
         request = _request(train, test, target, key or [], feature or None, card, domains)
-        found = find_augmentation(request, opened, options, progress=tell)
+        strategy = Exhaustive() if exhaustive else None
+        found = find_augmentation(request, opened, options, strategy=strategy, progress=tell)
     if out is not None:
         found.save(out)
     if plot is not None:
@@ -120,8 +129,8 @@ def _report(found: Augmented, corpus: Corpus, shown: int) -> None:
     _path(found)
     typer.echo(f"stopped: {document['stopped']}.")
     for dropped in document["dropped"]:
-        such = ", ".join(dropped["examples"])
-        typer.echo(f"not taken: {dropped['count']:,} because {dropped['reason']} ({such})")
+        such = f" ({', '.join(dropped['examples'])})" if dropped["examples"] else ""
+        typer.echo(f"not taken: {dropped['count']:,} because {dropped['reason'].removesuffix('.')}{such}")
 
 
 def _ranking(found: Augmented, shown: int) -> None:

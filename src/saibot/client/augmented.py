@@ -15,7 +15,7 @@ import numpy as np
 
 from saibot.client.keys import KeyColumn, request_key
 from saibot.client.model import LinearModel, Lookup, fitted
-from saibot.client.request import FeatureColumn, Request
+from saibot.client.request import FeatureColumn, Request, Units
 from saibot.client.saved import domain_from_json, domain_to_json, read_result
 from saibot.client.tables import read_columns, with_columns, write_augmented
 from saibot.errors import InvalidInput
@@ -99,14 +99,14 @@ class Augmented:
         return pd.DataFrame(rows, columns=RANKED).astype({"step": "Int64", "rows": "Int64"})
 
     def path(self) -> pd.DataFrame:
-        """R2 step by step, the base model first."""
+        """R2 step by step, the base model first; a step joins a column, or adds the rows of a dataset."""
         import pandas as pd
 
         base = self.document["base"]
         steps = [{"step": 0, "column": None, "train_r2": base["train_r2"], "test_r2": base["test_r2"]}]
         names = iter(self.columns)
         for i, step in enumerate(self.document["steps"], start=1):
-            name = next(names) if step["kind"] == "join" else step["column"]
+            name = next(names) if step["kind"] == "join" else f"rows of {step['dataset']}"
             steps.append({"step": i, "column": name, "train_r2": step["train_r2"], "test_r2": step["test_r2"]})
         return pd.DataFrame(steps)
 
@@ -146,7 +146,7 @@ class Augmented:
         """The regression with all chosen columns, fitted on the request's moments."""
         stored = self.document["model"]
         if stored is None:
-            raise InvalidInput("this result has no model: a union is among its steps.")
+            raise InvalidInput("this result has no model: its search strategy did not give one.")
         return LinearModel(
             target=stored["target"]["column"],
             own=tuple(FeatureColumn(**column) for column in stored["own"]),
@@ -194,12 +194,12 @@ def _document(request: Request, found: SearchResult, corpus: Corpus) -> dict[str
     columns, lookups = [], []
     names = set(request.asked.train.features)
     for step, entry in zip(found.steps, document["steps"], strict=True):
-        if step.found.kind != "join" or step.values is None:
+        if step.found.kind != "join":
             continue
         name = _new_name(step.column, names)
         _, shard, row = _locate(corpus, step.found.digest, str(step.found.feature), step.found.dataset)
         offset, scale, mean = (float(shard.numbers[number][row]) for number in ("offset", "scale", "mean"))
-        lookups.append(Lookup(name, offset + scale * mean, scale, step.values))
+        lookups.append(Lookup(name, Units(offset + scale * mean, scale)))
         entry["column"] = name
         columns.append({
             "name": name,
@@ -215,7 +215,6 @@ def _document(request: Request, found: SearchResult, corpus: Corpus) -> dict[str
         {"name": key.name, "column": key.column, "domains": [domain_to_json(domain) for domain in key.domains]}
         for key in request.keys
     ]
-    united = any(step.found.kind != "join" for step in found.steps)
     return document | {
         "rows": {
             "train": int(request.asked.train.count),
@@ -223,7 +222,7 @@ def _document(request: Request, found: SearchResult, corpus: Corpus) -> dict[str
         },
         "keys": keys,
         "columns": columns,
-        "model": None if united else fitted(request, lookups),
+        "model": None if found.final is None else fitted(request, found.final, lookups),
         "notes": list(request.notes),
     }
 

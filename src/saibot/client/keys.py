@@ -12,6 +12,8 @@ from saibot.client.tables import key_codes
 from saibot.search.views import RequestKey
 from saibot.sketch import KeyDomain
 
+WHOLE = 1_000_000  # keys of a domain that is taken whole
+
 
 @dataclass(frozen=True)
 class KeyColumn:
@@ -36,7 +38,8 @@ def places_of(texts: Sequence[str], domain: KeyDomain) -> np.ndarray:
 def request_key(keys: Sequence[KeyColumn], tables: Sequence[pa.Table]) -> tuple[RequestKey | None, list[np.ndarray]]:
     """The observed combinations of keys over all tables together, and the number of each row's combination.
 
-    Keys that stand at the same places in all domains are one: nothing that can be joined tells them apart.
+    Keys that stand at the same places in all domains are one: nothing that can be joined tells them apart. A single key is
+    given with its whole domain, in order, so that tables with the same key can be added row by row.
     """
     lengths = [table.num_rows for table in tables]
     if not keys:
@@ -53,6 +56,8 @@ def request_key(keys: Sequence[KeyColumn], tables: Sequence[pa.Table]) -> tuple[
         columns += [spots[codes, i] for i in range(len(key.domains))]
     _, first = np.unique(combined, return_index=True)
     parts = tuple((key.name, domain) for key in keys for domain in key.domains)
+    if len(parts) == 1 and len(parts[0][1]) <= WHOLE:
+        return RequestKey.product(parts), np.split(columns[0], np.cumsum(lengths)[:-1])
     places = np.column_stack([column[first] for column in columns]) if len(first) else np.zeros((0, len(parts)), np.int64)
     return RequestKey(parts, places), np.split(combined, np.cumsum(lengths)[:-1])
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+from pydantic import ValidationError
 
 from saibot.client.domains import Domains, best_domains
 from saibot.client.keys import KeyColumn, places_of, request_key
@@ -18,7 +19,7 @@ from saibot.privatize.card import Card
 from saibot.privatize.read import TableLike
 from saibot.privatize.schema import resolve_key
 from saibot.search import SearchRequest
-from saibot.sketch import KeyDomain
+from saibot.sketch import Feature, KeyDomain
 
 Keys = Sequence[str] | Mapping[str, KeyDomain | str | None]
 
@@ -71,6 +72,7 @@ def local_request(
             target=target,
             key=key,
             name=name,
+            facts=_facts(units, card),
         ),
         units=units,
         features=tuple(FeatureColumn(n, columns[n], missing=units[n].offset) for n in columns if n != target),
@@ -119,8 +121,26 @@ def _units(names: tuple[str, ...], values: _Values) -> dict[str, Units]:
         constant = spread <= 1e-12 * max(abs(mean), 1e-300)
         if constant and name == names[-1]:
             raise InvalidTable("the target is the same in every row of the training table: there is nothing to explain.")
-        found[name] = Units(mean, 1.0 if constant else spread)
+        found[name] = Units(mean, max(1.0, abs(mean)) if constant else spread)
     return found
+
+
+def _facts(units: dict[str, Units], card: Card | None) -> tuple[Feature, ...]:
+    """What unions are matched by: names and units. The bounds only spell out the units that the moments are in."""
+    known = card.features if card is not None else {}
+    try:
+        return tuple(
+            Feature(
+                name=name,
+                kind="numeric",
+                lower=unit.offset - unit.scale,
+                upper=unit.offset + unit.scale,
+                unit=known[name].unit if name in known else "",
+            )
+            for name, unit in units.items()
+        )
+    except ValidationError:  # a column whose name or size no sketch could have: there is no table to add
+        return ()
 
 
 def _moments(values: _Values, units: dict[str, Units], codes: np.ndarray, size: int) -> KeyedMoments:

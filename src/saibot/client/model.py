@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from saibot.client.request import FeatureColumn, Request
+from saibot.client.request import FeatureColumn, Request, Units
 from saibot.client.tables import column_names, numbers, read_columns
 from saibot.errors import InvalidInput
 from saibot.privatize.read import TableLike
@@ -19,12 +19,10 @@ from saibot.search.state import State
 
 @dataclass(frozen=True)
 class Lookup:
-    """A column that the search has joined: value = offset + scale * (mean + deviation), all from the shard."""
+    """A column that the search has joined, and its units: `original = units.offset + units.scale * deviation`."""
 
     name: str
-    mean: float  # original units
-    scale: float
-    deviations: np.ndarray  # per finest key of the request
+    units: Units
 
 
 class LinearModel:
@@ -80,29 +78,23 @@ class LinearModel:
         return f"LinearModel({self.target} ~ {' + '.join(self.feature_names_in_) or '1'})"
 
 
-def fitted(request: Request, lookups: list[Lookup]) -> dict[str, Any]:
-    """The model after all joins, in original units, as the plain values that `LinearModel` is made of."""
-    asked = request.asked
-    state = State.of(asked.train, asked.target)
-    means = dict(zip(asked.train.features, asked.train.means.tolist(), strict=True))
-    original = {name: unit.offset + unit.scale * means[name] for name, unit in request.units.items()}
-    scale = {name: unit.scale for name, unit in request.units.items()}
-    for lookup in lookups:
-        centre = state.centre_of(lookup.deviations)
-        state = state.with_lookup(lookup.name, lookup.deviations, centre=centre)
-        original[lookup.name] = lookup.mean + lookup.scale * centre
-        scale[lookup.name] = lookup.scale
+def fitted(request: Request, final: State, lookups: list[Lookup]) -> dict[str, Any]:
+    """The model that the search ended with, in original units, as the plain values that `LinearModel` is made of."""
+    target = request.asked.target
+    names = (*request.asked.train.features, *(lookup.name for lookup in lookups))  # as the state has them, in order
+    units = request.units | {lookup.name: lookup.units for lookup in lookups}
+    means = {n: units[n].offset + units[n].scale * float(at) for n, at in zip(names, final.origin, strict=True)}
+    explaining = [name for name in names if name != target]
     coefficients = {
-        name: float(theta) * scale[asked.target] / scale[name]
-        for name, theta in zip(state.names, state.theta(), strict=True)
+        name: float(slope) * units[target].scale / units[name].scale
+        for name, slope in zip(explaining, final.theta(), strict=True)
     }
-    intercept = original[asked.target] - sum(slope * original[name] for name, slope in coefficients.items())
     return {
-        "target": {"name": asked.target, "column": request.target_column},
+        "target": {"name": target, "column": request.target_column},
         "own": [asdict(column) for column in request.features],
         "lookups": [lookup.name for lookup in lookups],
         "coefficients": coefficients,
-        "intercept": intercept,
+        "intercept": means[target] - sum(slope * means[name] for name, slope in coefficients.items()),
     }
 
 

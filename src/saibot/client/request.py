@@ -101,6 +101,8 @@ def private_request(
             target=target,
             key=key,
             name=header.dataset.name,
+            facts=tuple(known[name] for name in names),
+            neighbours=header.neighbours,
         ),
         units={name: Units(known[name].offset, known[name].scale) for name in names},
         features=tuple(_column(known[name]) for name in chosen),

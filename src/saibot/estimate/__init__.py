@@ -1,6 +1,71 @@
 """From sketches to numbers: totals, profiles, joins, regressions and their errors. Post-processing, all of it: no budget."""
 
+from saibot.estimate.confidence import (
+    JoinNoise,
+    SlopeNoise,
+    computable_bound,
+    fieller_interval,
+    join_bound,
+    theorem_bound,
+    theta_bound,
+)
+from saibot.estimate.intervals import (
+    GainInterval,
+    Interval,
+    coefficient_interval,
+    gain_interval,
+    r2_interval,
+    stop_quantile,
+)
+from saibot.estimate.lookup import LookupValues, lookup_values, ratio_values, shrink
+from saibot.estimate.many_to_many import gram_of, join_gram, paper_weights, relation_of, unbiased_weights
+from saibot.estimate.moments import KeyedMoments, exact_moments, moments_of_sketch
+from saibot.estimate.preview import Preview, preview
 from saibot.estimate.profile import Profile, profile
+from saibot.estimate.regression import Fit, Gram, NotPositiveDefinite, fit_linear, lookup_gram, r2_on
 from saibot.estimate.totals import Totals, totals
+from saibot.estimate.union import rescaled, union_moments, union_sketches, union_totals
 
-__all__ = ["Profile", "Totals", "profile", "totals"]
+__all__ = [
+    "Fit",
+    "GainInterval",
+    "Gram",
+    "Interval",
+    "JoinNoise",
+    "KeyedMoments",
+    "LookupValues",
+    "NotPositiveDefinite",
+    "Preview",
+    "Profile",
+    "SlopeNoise",
+    "Totals",
+    "coefficient_interval",
+    "computable_bound",
+    "exact_moments",
+    "fieller_interval",
+    "fit_linear",
+    "gain_interval",
+    "gram_of",
+    "join_bound",
+    "join_gram",
+    "lookup_gram",
+    "lookup_values",
+    "moments_of_sketch",
+    "paper_weights",
+    "preview",
+    "profile",
+    "r2_interval",
+    "r2_on",
+    "ratio_values",
+    "relation_of",
+    "rescaled",
+    "shrink",
+    "stop_quantile",
+    "theorem_bound",
+    "theta_bound",
+    "totals",
+    "unbiased_weights",
+    "union_moments",
+    "union_sketches",
+    "union_totals",
+]

@@ -12,9 +12,9 @@ The first two hold with probability at least 1 - p, and are several times too wi
 z = Phi^-1(1 - p/8).
 
 **Union.** Noise adds in quadrature and rows add: `SlopeNoise.union`. k equal tables divide t1, t2 by sqrt(k), as published.
-**Join** (`join_bound`): x and y in two projections of one table, n/d rows in each of d keys as the proposition assumes, slope
-from the unbiased estimator. Moments of x are sums over keys, so their noise grows by sqrt(d). The covariance is a times the
-between-key covariance of the key means, a = (n-1)/(d-1); with u_k, v_k the noise of those means,
+**Join** (`join_bound`): x and y in two projections of one table, n/d rows in each of d keys as the proposition assumes, the
+slope from the unbiased estimator. Moments of x are sums over keys: their noise grows by sqrt(d). The covariance is a times
+the between-key covariance of the key means, a = (n-1)/(d-1); with u_k, v_k the noise of those means,
 
     c~ - c = (a/d) sum [(m1_k - X) v_k + (m2_k - Y) u_k + (u_k - u)(v_k - v)],
 
@@ -122,8 +122,8 @@ def join_bound(
     if noise.keys < 2:
         raise InvalidInput("the unbiased estimator needs at least two keys.")
     n, d = max(noise.rows, 1.0), noise.keys
-    # Six events: the noise of E[x] and E[x^2], the two normal terms, the product, and the length of u (one-sided).
-    z, chi = float(-ndtri(p / 12)), math.sqrt(float(chdtri(d - 1, p / 6)))
+    # Seven events: the noise of E[x] and of E[x^2], two normal terms, the product, and the lengths of u and v (one-sided).
+    z, chi = float(-ndtri(p / 14)), math.sqrt(float(chdtri(d - 1, p / 7)))
     t1, t2 = z * noise.sums_x * math.sqrt(d) / n, z * noise.squares_x * math.sqrt(d) / n
     u, v = noise.sums_x * d / n, noise.sums_y * d / n
     B1 = t2 + 2 * abs(mean_x) * t1 + t1**2

@@ -62,9 +62,9 @@ def lookup_values(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> 
     prior = _prior_mean(whole.sums, whole.count, np.sqrt(whole.sums_variance), whole.count_variance**0.5, limits)
     ceiling = None
     if whole.products is not None and whole.products_variance is not None:
-        # Means of keys vary by no more than rows do, and those were measured: three errors of that make it safe.
+        # Means of keys hardly vary more than rows do, and those were measured; twice that leaves room for skewed keys.
         n, error = max(whole.count, 1.0), np.sqrt(np.diag(whole.products_variance))
-        ceiling = np.maximum((np.diag(whole.products) + 3 * error) / n - prior**2, 1e-6)
+        ceiling = 2 * ((np.diag(whole.products) + 3 * error) / n - prior**2)
     # Rows outside the domain share one key, which is no key like the others. Every level has read its count once.
     least = max(float(sigma[0].min()), 1e-150)
     weights = (least / np.maximum(sigma[0], least)) ** 2
@@ -111,7 +111,7 @@ def shrink(
     c = [np.atleast_2d(level) for level in ([counts] if isinstance(counts, np.ndarray) else counts)]
     s = [np.atleast_2d(level) for level in ([sums] if isinstance(sums, np.ndarray) else sums)]
     noise0, noise1 = np.atleast_1d(count_sigma), np.atleast_1d(sum_sigma)
-    up = [_Groups(index, level.shape[1]) for index, level in zip(parents, s[1:], strict=True)]
+    up = [KeyGroups(index, level.shape[1]) for index, level in zip(parents, s[1:], strict=True)]
     low, high = (np.reshape(limit, (-1, 1)) for limit in limits)
     n = np.reshape(np.asarray(rows, dtype=float), (-1, 1))
     if prior is None:
@@ -123,11 +123,11 @@ def shrink(
     else:
         # Values spread evenly over their bounds have a third of the squared half-range; more is never believed.
         cap = np.minimum((high - M) * (M - low), (high - low) ** 2 / 12)
-        cap = np.maximum(cap if ceiling is None else np.minimum(cap, np.reshape(ceiling, (-1, 1))), 1e-9)
+        cap = cap if ceiling is None else np.minimum(cap, np.reshape(ceiling, (-1, 1)))
+        cap = np.maximum(cap, 1e-4 * (high - low) ** 2)  # M may have reached a bound by noise alone
         weight, uncertain = _shrink_counts(c, noise0, n, up)
         typical = M**2 + TYPICAL_SPREAD * ((high - low) / 2) ** 2
-        # In units of the finest level's noise, so that squares stay within floating point whatever the noise is.
-        unit = max(float(noise1[0]), 1e-12 * float(np.abs(s[0]).max()), 1e-150)
+        unit = _unit(noise1, s)
         readings, variances, total = [], [], weight
         for level, reading in enumerate(s):
             readings.append((reading - M * total) / unit)
@@ -136,7 +136,7 @@ def shrink(
             total = up[level].sum(total) if level < len(up) else total
         scaled = weight / unit + np.zeros_like(readings[0])
         spreads = _estimate_spread(readings, scaled, variances, up, cap)
-        found, spread = _smooth(readings, scaled, variances, up, spreads), np.sum(spreads, axis=0)
+        found, spread = smooth(readings, scaled, variances, up, spreads), np.sum(spreads, axis=0)
     return LookupValues(
         values=np.clip(M + found.mean, low, high),
         prior_mean=np.broadcast_to(M, (len(found.mean), 1))[:, 0],
@@ -156,7 +156,7 @@ def ratio_values(counts: np.ndarray, sums: np.ndarray, *, prior: float | np.ndar
 # ------------------------------------------------------------------------------------------------ inside
 
 
-class _Groups:
+class KeyGroups:
     """Which keys of one level make up each key of the next."""
 
     def __init__(self, index: np.ndarray, size: int) -> None:
@@ -186,7 +186,7 @@ class _Node:
 
 
 @dataclass(frozen=True)
-class _Posterior:
+class Posterior:
     """Means and variances: of the finest keys' distance from M, and per level of that from the parent and of the sum T."""
 
     mean: np.ndarray
@@ -195,9 +195,9 @@ class _Posterior:
     sums: list[tuple[np.ndarray, np.ndarray]]
 
 
-def _smooth(
-    readings: list[np.ndarray], weight: np.ndarray, noise: list[np.ndarray], up: list[_Groups], spread: list[np.ndarray]
-) -> _Posterior:
+def smooth(
+    readings: list[np.ndarray], weight: np.ndarray, noise: list[np.ndarray], up: list[KeyGroups], spread: list[np.ndarray]
+) -> Posterior:
     """The Gaussian posterior on the tree: readings of weighted sums at every level, noise and spread as variances."""
     nothing = np.zeros_like(weight)
     a, b, v, eta, information = nothing, weight, nothing, nothing, nothing
@@ -232,11 +232,11 @@ def _smooth(
         deviations.append((mean - u0, variance + uu0 - 2 * (rest * uu0 + pull * cross)))
         u, T, both = (mean, variance), (sum_mean, sum_variance), rest * cross + pull * sum_variance
         sums.append(T)
-    return _Posterior(u[0], u[1], deviations[::-1], sums[::-1])
+    return Posterior(u[0], u[1], deviations[::-1], sums[::-1])
 
 
 def _estimate_spread(
-    readings: list[np.ndarray], weight: np.ndarray, noise: list[np.ndarray], up: list[_Groups], cap: np.ndarray
+    readings: list[np.ndarray], weight: np.ndarray, noise: list[np.ndarray], up: list[KeyGroups], cap: np.ndarray
 ) -> list[np.ndarray]:
     """tau^2 of every level, (f, 1) each: level by level from the top as in A5, then jointly if there are several."""
     weights = [weight]
@@ -257,7 +257,7 @@ def _estimate_spread(
         spread.insert(0, t)
         parent = (parent + t * w * residual / (t * q + R))[:, up[level - 1].index] if level else parent
     for _ in range(ROUNDS if up else 0):
-        found, last = _smooth(readings, weight, noise, up, spread), spread
+        found, last = smooth(readings, weight, noise, up, spread), spread
         spread = []
         for t, (mean, variance) in zip(last, found.deviations, strict=True):
             # Squared deviations over the degrees of freedom that are in them: the likelihood's own fixed point.
@@ -265,9 +265,14 @@ def _estimate_spread(
             spread.append(np.where(t > 0, np.clip(_total(mean**2) / freedom, 0, cap), 0.0))
         if all(np.allclose(new, t, rtol=1e-2, atol=1e-12) for new, t in zip(spread, last, strict=True)):
             break
-    found = _smooth(readings, weight, noise, up, spread)
+    found = smooth(readings, weight, noise, up, spread)
     sure = [_total(_reliability(variance, t) ** 2) for t, (_, variance) in zip(spread, found.deviations, strict=True)]
     return [t * s / (s + 4) for t, s in zip(spread, sure, strict=True)]
+
+
+def _unit(sigma: np.ndarray, readings: list[np.ndarray]) -> float:
+    """Numbers are taken in units of their noise, so that squares stay within floating point whatever the noise is."""
+    return max(float(sigma[0]), 1e-12 * max(float(np.abs(level).max()) for level in readings), 1e-150)
 
 
 def _total(values: np.ndarray) -> np.ndarray:
@@ -280,19 +285,19 @@ def _reliability(variance: np.ndarray, spread: np.ndarray) -> np.ndarray:
 
 
 def _shrink_counts(
-    c: list[np.ndarray], sigma: np.ndarray, rows: np.ndarray, up: list[_Groups]
+    c: list[np.ndarray], sigma: np.ndarray, rows: np.ndarray, up: list[KeyGroups]
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Counts of the finest keys, none negative, adding up to `rows`; and the error of every level's counts."""
     if sigma[0] == 0:
         return np.maximum(c[0], 0.0), [np.zeros_like(level) for level in c]
-    unit, each = float(sigma[0]), rows / c[0].shape[1]
+    unit, each = _unit(sigma, c), rows / c[0].shape[1]
     keys = [np.ones((max(len(c[0]), len(rows)), c[0].shape[1]))]
     for group in up:
         keys.append(group.sum(keys[-1]))
     readings = [(reading - each * k) / unit for reading, k in zip(c, keys, strict=True)]
     variances = [np.full_like(k, max((s / unit) ** 2, TINY)) for s, k in zip(sigma, keys, strict=True)]
     spread = _estimate_spread(readings, keys[0], variances, up, cap=np.maximum(rows / unit, TINY) ** 2)
-    found = _smooth(readings, keys[0], variances, up, spread)
+    found = smooth(readings, keys[0], variances, up, spread)
     total = rows
     for level in range(len(c) - 1, -1, -1):
         # Clipped at 0, children would add up to more than their parent: they are scaled back to it.
@@ -305,8 +310,8 @@ def _shrink_counts(
 
 
 def _exact(
-    c: list[np.ndarray], s: list[np.ndarray], M: np.ndarray, up: list[_Groups]
-) -> tuple[_Posterior, np.ndarray, np.ndarray]:
+    c: list[np.ndarray], s: list[np.ndarray], M: np.ndarray, up: list[KeyGroups]
+) -> tuple[Posterior, np.ndarray, np.ndarray]:
     """Without noise the mean itself; a key without rows takes its parent's, in the end M."""
     value = M
     for level in range(len(s) - 1, -1, -1):
@@ -315,7 +320,7 @@ def _exact(
         value = value[:, up[level - 1].index] if level else value
     weight = np.maximum(c[0], 0.0)
     spread = _total(weight * (value - M) ** 2) / np.maximum(_total(weight), 1.0)
-    return _Posterior(value - M, np.zeros_like(value), [], []), weight, spread
+    return Posterior(value - M, np.zeros_like(value), [], []), weight, spread
 
 
 def _prior_mean(

@@ -139,7 +139,10 @@ def _noise_of(side: KeyedMoments, relation: KeyedRelation) -> np.ndarray:
 
 def _cross(left: KeyedMoments, right: KeyedMoments, estimator: Estimator) -> tuple[np.ndarray, np.ndarray]:
     """E[f1 f2] of the table behind two projections, and the standard deviation of its noise (first order)."""
-    pairs = max(float(left.counts @ right.counts), 1.0)
+    # The very sum that the other moments of the join were weighted with, or offsets would not cancel. But sum c^2 >= n^2/d
+    # for any counts: where noise has it far below, that bound says more.
+    pairs, least = float(left.counts @ right.counts), max(left.count * right.count / len(left.counts), 1.0)
+    pairs = pairs if pairs > least / 10 else least
     together = left.sums.T @ right.sums / pairs
     mean_left, mean_right = left.sums.T @ right.counts / pairs, right.sums.T @ left.counts / pairs
     n = max((left.count + right.count) / 2, 1.0)
@@ -155,14 +158,26 @@ def _cross(left: KeyedMoments, right: KeyedMoments, estimator: Estimator) -> tup
         cubes = (cubes + float((right.counts**2 - right.count_noise**2) @ left.counts)) / 2
         gap = n / pairs - max(cubes, 0.0) / pairs**2
         # Under noise that swamps the counts there is no telling strangers apart: the join is taken as it is.
-        factor = (1 - 1 / n) / gap if gap > 1e-12 * n / pairs else 1.0
+        factor = (1 - 1 / n) / gap if gap > 1e-6 * n / pairs else 1.0
         value = np.outer(own_left, own_right) + factor * (together - np.outer(mean_left, mean_right))
-    rest_left = left.sums - np.outer(left.counts, mean_left)
-    rest_right = right.sums - np.outer(right.counts, mean_right)
-    noise_left = np.hypot(left.sum_noise[:, None], np.outer(left.count_noise, mean_left)) ** 2
-    noise_right = np.hypot(right.sum_noise[:, None], np.outer(right.count_noise, mean_right)) ** 2
-    # Var(xy) = E[x^2] E[y^2] - mean^2 mean^2, with the squares of the true parts estimated free of their noise.
-    true_left, true_right = np.maximum(rest_left**2 - noise_left, 0), np.maximum(rest_right**2 - noise_right, 0)
-    variance = true_left.T @ noise_right + noise_left.T @ true_right + noise_left.T @ noise_right
+    variance, unit = _product_noise(_residuals(left, own_left), _residuals(right, own_right))
     moved = np.hypot(np.outer(left.total_noise / n, own_right), np.outer(own_left, right.total_noise / n))
-    return value, np.hypot(factor * np.sqrt(variance) / pairs, moved)
+    return value, np.hypot(factor / pairs * unit * np.sqrt(variance), moved)
+
+
+def _residuals(side: KeyedMoments, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Per-key sums around the mean, and the standard deviation of their noise."""
+    noise = np.hypot(side.sum_noise[:, None], np.outer(side.count_noise, means))
+    return side.sums - np.outer(side.counts, means), noise
+
+
+def _product_noise(left: tuple[np.ndarray, np.ndarray], right: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, float]:
+    """Noise variance of sum_k x_k y_k, and the unit that it is in: huge noise would not survive being squared twice."""
+    parts, unit = [], 1.0
+    for value, noise in (left, right):
+        size = max(float(np.abs(value).max()), float(noise.max()), 1.0)
+        unit *= size
+        # Var(xy) = E[x^2] E[y^2] - mean^2 mean^2, with the squares of the true parts estimated free of their noise.
+        parts.append((np.maximum((value / size) ** 2 - (noise / size) ** 2, 0), (noise / size) ** 2))
+    (x, noise_x), (y, noise_y) = parts
+    return x.T @ noise_y + noise_x.T @ (y + noise_y), unit

@@ -84,6 +84,9 @@ class Corpus:
         """The shards of one key domain, mapped."""
         return [self._open(name) for name in self.key_ids.get(id, [])]
 
+    def name_of(self, digest: str) -> str:
+        return str(self._index["sketches"][digest])
+
     def sketch(self, digest: str) -> Sketch:
         return read_sketch(self.folder / "sketches" / f"{digest}{SUFFIX}")
 

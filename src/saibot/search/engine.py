@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from saibot.search.corpus import Corpus
+from saibot.search.hops import hop_shards
 from saibot.search.request import SearchOptions, SearchRequest
 from saibot.search.scoring import score
 from saibot.search.shard import ShardRows
@@ -69,8 +70,11 @@ class Engine:
     """Holds a request's views on a corpus, and the shards where they are swept: mapped files, or a GPU's memory."""
 
     def __init__(self, corpus: Corpus, request: SearchRequest, options: SearchOptions) -> None:
-        views = Views(request.key).all_of(corpus.key_ids) if request.key is not None else {}
+        known = Views(request.key) if request.key is not None else None
+        views = known.all_of(corpus.key_ids) if known is not None else {}
         self._parts = [(views[id], shard) for id in views for shard in corpus.shards(id)]
+        if options.hops and known is not None:
+            self._parts += hop_shards(corpus, known)
         self._starts = np.cumsum([0, *(len(shard) for _, shard in self._parts)])
         self._device = _device(options.device)
         self._resident: dict[int, Any] = {}

@@ -49,7 +49,8 @@ class Exhaustive:
             found = describe(candidate, board, best[1][size - 1], options)
             test_r2 = held_out.r2_of(after) if held_out else None
             steps.append(Step(found, after.r2(), test_r2, candidate.values()))
-        return replace(first, steps=tuple(steps), stopped="every combination was tried")
+        final, _ = _joined(engine, best[1], train, test)
+        return replace(first, steps=tuple(steps), stopped="every combination was tried", final=final)
 
 
 def _joined(engine: Engine, chosen: tuple[int, ...], train: State, test: State | None) -> tuple[State, State | None]:

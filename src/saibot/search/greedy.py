@@ -71,6 +71,7 @@ class Greedy:
             dropped=work.dropped,
             candidates=len(work),
             stopped=stopped,
+            final=work.train,
         )
 
 

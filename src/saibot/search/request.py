@@ -52,7 +52,7 @@ class SearchOptions:
     always_first: bool = False  # the paper's single-dataset mode: take the best, whatever its bound
     joins: bool = True
     unions: bool = True
-    whole_datasets: bool = False  # score all features of a dataset together
+    hops: bool = False  # also datasets that another dataset's counts lead to
     shown: int = 50
     device: Literal["cpu", "cuda", "auto"] = "auto"
 

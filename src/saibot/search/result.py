@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from saibot.search.state import State
+
 
 @dataclass(frozen=True)
 class Found:
@@ -85,6 +87,7 @@ class SearchResult:
     dropped: tuple[Dropped, ...]
     candidates: int
     stopped: str
+    final: State | None = field(default=None, repr=False, compare=False)  # the training table after the last step
 
     def to_json(self) -> dict[str, Any]:
         return {

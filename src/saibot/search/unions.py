@@ -19,7 +19,7 @@ from saibot.search.corpus import Corpus
 from saibot.search.request import SearchRequest
 from saibot.search.result import Dropped
 from saibot.search.state import State
-from saibot.search.views import key_id, view_id
+from saibot.search.views import RequestKey, key_id, view_id
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def additions(request: SearchRequest, corpus: Corpus) -> tuple[list[Addition], l
     if not request.facts:
         return [], []
     if request.test is None:
-        return [], [Dropped("unions are judged on a held-out part, and the request has none", len(corpus.headers), ())]
+        return [], [Dropped("unions are judged on a held-out part, and the request has none", len(corpus), ())]
     keys = [domain.keys_digest for _, domain in request.key.parts] if request.key else None
     headers = list(corpus.headers.values())
     found: list[Addition] = []
@@ -70,7 +70,7 @@ def _load(answer: Addable, request: SearchRequest, corpus: Corpus) -> Addition:
     moved = rescaled(chosen, scale, shift)
     named = KeyedMoments(**{**moved.__dict__, "features": tuple(each.request for each in answer.features)})
     key, header = request.key, sketch.header
-    same = key is not None and header.key is not None and len(named.counts) == len(key)
+    same = key is not None and header.key is not None and np.array_equal(key.places, RequestKey.product(key.parts).places)
     keyed = bool(same and key_id(header.key) == view_id([d.keys_digest for _, d in key.parts]))  # type: ignore[union-attr,arg-type]
     if not keyed:
         named = named.onto(np.zeros(len(named.counts), np.int64), 1)

@@ -215,3 +215,38 @@ def test_the_picture_is_written_and_has_two_labelled_panels(found, tmp_path):
     titles = [axes.get_title(loc="left") for axes in drawn.axes]
     assert "R² step by step" in titles[0] and "gain" in titles[1]
     assert all(axes.get_xlabel() for axes in drawn.axes)
+
+
+# ------------------------------------------------------------------------------------------------ unions
+
+
+def test_rows_of_a_table_with_the_same_columns_are_added_and_the_model_is_that_of_all_rows(rows, corpus, sketch_of):
+    """Few own rows, many elsewhere: the model should be the one that both tables give together."""
+    facts = {"price": {"bounds": [1980, 2020]}, "sales": {"bounds": [3900, 4100]}}
+    mine, theirs, held_out = rows[:8], rows[8:2000], rows[2000:]
+    corpus.add([sketch_of(theirs, card("more-sales", features=facts), "shop")])
+    request = local_request(mine, test=held_out, target="sales", features=["price"], keys=["shop"], domains=Domains(corpus))
+    found = find_augmentation(request, corpus, SearchOptions(device="cpu", most_steps=1, joins=False))
+    assert list(found.path().column[1:]) == ["rows of more-sales"]
+    together = pd.concat([mine, theirs])
+    slow = LinearRegression().fit(together[["price"]].to_numpy(), together.sales)
+    np.testing.assert_allclose(found.model().predict(held_out), slow.predict(held_out[["price"]].to_numpy()), atol=0.1)
+    assert found.model().score(held_out) == pytest.approx(found.path().test_r2.iloc[-1], abs=1e-3)
+    assert found.columns == () and len(found.to_frame()) == 0
+    found.plot()
+
+
+def test_after_a_union_columns_are_still_joined_to_all_rows(rows, corpus, sketch_of):
+    facts = {"price": {"bounds": [1980, 2020]}, "sales": {"bounds": [3900, 4100]}}
+    mine, theirs, held_out = rows[:10], rows[10:2000], rows[2000:]
+    corpus.add([sketch_of(theirs, card("more-sales", features=facts), "shop")])
+    request = local_request(mine, test=held_out, target="sales", features=["price"], keys=["shop"], domains=Domains(corpus))
+    found = find_augmentation(request, corpus, SearchOptions(device="cpu"))
+    kinds = [step["kind"] for step in found.document["steps"]]
+    assert kinds[0] == "union" and "join" in kinds
+    together = found.augment(pd.concat([mine, theirs]))
+    names = ["price", *found.columns]
+    slow = LinearRegression().fit(together[names].to_numpy(), together.sales)
+    expected = slow.predict(found.augment(held_out)[names].to_numpy())
+    np.testing.assert_allclose(found.model().predict(held_out), expected, atol=0.5)
+    assert found.model().score(held_out) == pytest.approx(found.path().test_r2.iloc[-1], abs=1e-3)

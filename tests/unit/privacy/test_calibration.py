@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from itertools import pairwise
 
 import numpy as np
@@ -25,6 +26,8 @@ from saibot.privacy.calibration import (
     gaussian_delta,
     gaussian_epsilon,
 )
+from saibot.privacy.mechanisms import PlanRequest, make_plan
+from saibot.privacy.neighbours import Neighbours
 
 BUDGETS = [("0.1", "1e-6"), ("0.5", "1e-9"), ("1", "1e-6"), ("1", "1e-3"), ("3", "1e-6"), ("8", "1e-12"), ("20", "0.01")]
 epsilons = st.decimals("0.01", "20", places=4)
@@ -139,6 +142,44 @@ def test_a_classical_plan_is_classical_only_as_far_as_the_integer_lemma_covers_i
     assert mu <= classical_mu(budget)
     certified = certified_delta(mu, float(epsilon), touched=12, steps=STEPS_PER_SIGMA, target=float(delta))
     assert certified <= float(delta)
+
+
+@pytest.mark.parametrize(
+    "epsilon, delta, touched", [("1e-4", "1e-9", 5000), ("1e-4", "1e-9", 3782), ("1e-4", "1e-30", 1722)]
+)
+def test_for_a_tiny_epsilon_and_many_coordinates_the_classical_formula_alone_would_not_do(
+    epsilon: str, delta: str, touched: int
+):
+    """The integer grid's own loss is then a good part of epsilon, which the formula knows nothing of."""
+    budget, target = Budget(epsilon, delta), float(delta)
+
+    def certified(mu: float) -> float:
+        return certified_delta(mu, float(epsilon), touched=touched, steps=STEPS_PER_SIGMA, target=target)
+
+    mu = calibrated_mu(budget, "classical", touched=touched)
+    assert certified(mu) <= target < certified(classical_mu(budget)) / 100
+    assert mu == analytic_mu(budget, touched=touched) < classical_mu(budget)
+
+
+@pytest.mark.parametrize(
+    "mechanism, layout, features", [("fpm", "join", 60), ("fpm", "union", 80), ("fpm-opt", "union", 80)]
+)
+def test_the_papers_plans_for_a_tiny_epsilon_are_certified(mechanism: str, layout: str, features: int):
+    budget = Budget("1e-4", "1e-9")
+    plan = make_plan(
+        PlanRequest(
+            mechanism,
+            layout,
+            features=features,
+            bound_squared=Decimal(1),
+            order=2,
+            budget=budget,
+            neighbours=Neighbours.REPLACE_ONE,
+            row_count_public=True,
+        )
+    )
+    assert plan.mu is not None and plan.mu < classical_mu(budget)
+    assert certified_delta(plan.mu, 1e-4, touched=plan.touched, steps=STEPS_PER_SIGMA, target=1e-9) <= 1e-9
 
 
 def test_at_ordinary_budgets_a_classical_plan_is_the_classical_one():

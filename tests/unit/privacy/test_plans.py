@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
+from functools import lru_cache
 from itertools import combinations_with_replacement
 from itertools import product as cartesian
 from typing import Any
@@ -24,7 +25,7 @@ from scipy.optimize import minimize
 from saibot.errors import InvalidInput, UnsupportedPlan
 from saibot.privacy.budget import Budget
 from saibot.privacy.events import GaussianEvent, PureEvent, Spent
-from saibot.privacy.mechanisms import ALLOCATIONS, LAYOUTS, Plan, PlanRequest, joint, make_plan, same_plan
+from saibot.privacy.mechanisms import ALLOCATIONS, LAYOUTS, Plan, PlanRequest, confirmed, joint, make_plan, same_plan
 from saibot.privacy.mechanisms.allocation import predicted_error
 from saibot.privacy.mechanisms.plan import Block
 from saibot.privacy.neighbours import Neighbours
@@ -614,3 +615,157 @@ def test_a_plan_that_promises_something_else_is_not_the_same(tamper: Callable[[P
 def test_the_rounding_of_another_machine_is_forgiven():
     plan = make_plan(request(allocation="alg2"))
     assert same_plan(with_noise(plan, 1 + 1e-9), plan)
+
+
+# ------------------------------------------------------------------------------------------------ somebody else's plans
+
+plan_once = lru_cache(make_plan)
+FOREIGN = [
+    (mechanism, layout, {"allocation": allocation, "levels": levels})
+    for mechanism, layouts in LAYOUTS.items()
+    for layout in layouts
+    for allocation in ((None, "alg2", "equal") if mechanism == "joint" else (None,))
+    for levels in ((1, 2, 3) if layout == "lookup" else (1,))
+]
+FOREIGN_IDS = [f"{m}-{layout}-{extra['allocation']}-{extra['levels']}" for m, layout, extra in FOREIGN]
+AUTO = [shape for shape in FOREIGN if shape[0] == "joint" and shape[2]["allocation"] is None]
+
+
+def foreign_plans(mechanism: str, layout: str, extra: dict[str, Any]) -> list[Plan]:
+    """Plans of a shape for both laws: under replace-one for two features, under add-remove for one."""
+    found = []
+    for delta, (neighbours, features) in cartesian(("1e-6", "0"), ((REPLACE, 2), (ADD, 1))):
+        facts = extra | {"budget": Budget("1", delta), "neighbours": neighbours, "features": features}
+        try:
+            found.append(plan_once(request(mechanism, layout, **facts)))
+        except UnsupportedPlan:  # fpm-opt's union form is for fewer cases
+            assert (mechanism, layout) == ("fpm-opt", "union")
+    assert found
+    return found
+
+
+def with_block(plan: Plan, place: int, **changes: Any) -> Plan:
+    blocks = list(plan.blocks)
+    blocks[place] = replace(blocks[place], **changes)
+    return replace(plan, blocks=tuple(blocks))
+
+
+@pytest.mark.parametrize("mechanism, layout, extra", FOREIGN, ids=FOREIGN_IDS)
+def test_every_plan_that_is_made_here_is_confirmed(mechanism: str, layout: str, extra: dict[str, Any]):
+    for plan in foreign_plans(mechanism, layout, extra):
+        assert confirmed(plan)
+        assert confirmed(with_noise(plan, 1 + 1e-9))  # the rounding of another machine
+
+
+@pytest.mark.parametrize("mechanism, layout, extra", FOREIGN, ids=FOREIGN_IDS)
+def test_a_plan_with_less_noise_in_one_block_or_in_all_is_not_confirmed(mechanism: str, layout: str, extra: dict[str, Any]):
+    for plan in foreign_plans(mechanism, layout, extra):
+        assert not confirmed(with_noise(plan, 0.999))
+        for place, block in enumerate(plan.blocks):
+            assert not confirmed(with_block(plan, place, sigma=block.sigma * 0.99)), block
+
+
+@pytest.mark.parametrize("mechanism, layout, extra", AUTO)
+def test_another_machines_search_for_the_best_proportions_may_end_elsewhere(
+    mechanism: str, layout: str, extra: dict[str, Any]
+):
+    """More noise in some blocks is still enough noise. Other allocations have one answer, and nothing else is theirs."""
+    for plan in foreign_plans(mechanism, layout, extra):
+        assert confirmed(with_noise(plan, 1 + 1e-4))
+        for place, block in enumerate(plan.blocks):
+            assert confirmed(with_block(plan, place, sigma=block.sigma * (1 + 1e-4)))
+        for allocation in ("alg2", "equal"):
+            assert not confirmed(with_noise(plan_once(replace(plan.request, allocation=allocation)), 1 + 1e-4))
+
+
+@pytest.mark.parametrize("delta", ["1e-6", "0"])
+@pytest.mark.parametrize("mechanism, layout, extra", AUTO)
+def test_what_is_confirmed_with_other_proportions_rows_cannot_move_further_than_it_says(
+    mechanism: str, layout: str, extra: dict[str, Any], delta: str
+):
+    plan = plan_once(request(mechanism, layout, **extra, budget=Budget("1", delta)))
+    rng = np.random.default_rng(3)
+    verdicts = []
+    for _ in range(12):
+        factors = np.exp(rng.normal(0, 0.1, len(plan.blocks)))
+        other = replace(plan, blocks=tuple(replace(b, sigma=b.sigma * f) for b, f in zip(plan.blocks, factors, strict=True)))
+        # Scaled by its own price, a little above it or below: enough noise by a hair, or too little by one.
+        price = joint.cost(other.blocks, sigmas(other), plan.request) * (1 if delta != "0" else math.sqrt(2))
+        for slack in (1.001, 0.999):
+            scaled = with_noise(other, price / claimed_distance(plan) * slack)
+            verdicts.append(confirmed(scaled))
+            if verdicts[-1]:
+                assert worst_rows(scaled) <= claimed_distance(plan) * (1 + 1e-6)
+    assert verdicts == [True, False] * 12
+
+
+@pytest.mark.parametrize("sigma", [math.nan, math.inf, -math.inf, -1.0, 0.0, -0.0])
+@pytest.mark.parametrize("mechanism, layout, extra", [s for s in FOREIGN if s[2]["levels"] != 3])
+def test_noise_that_is_no_positive_number_is_not_confirmed(mechanism: str, layout: str, extra: dict[str, Any], sigma: float):
+    for plan in foreign_plans(mechanism, layout, extra):
+        for place, block in enumerate(plan.blocks):
+            assert not confirmed(with_block(plan, place, sigma=sigma if abs(sigma) != 1 else -block.sigma))
+
+
+MISSTATED: dict[str, Callable[[Plan], Plan]] = {
+    "a block too few": lambda plan: replace(plan, blocks=plan.blocks[:-1]),
+    "the first block left out": lambda plan: replace(plan, blocks=plan.blocks[1:]),
+    "no block": lambda plan: replace(plan, blocks=()),
+    "a block twice": lambda plan: replace(plan, blocks=(*plan.blocks, plan.blocks[-1])),
+    "a further order": lambda plan: replace(plan, blocks=(*plan.blocks, replace(plan.blocks[-1], order=3, sigma=1e9))),
+    "another order": lambda plan: with_block(plan, -1, order=plan.blocks[-1].order + 1),
+    "another level": lambda plan: with_block(plan, 0, level=plan.blocks[0].level + 1),
+    "another scope": lambda plan: with_block(plan, 0, scope="key" if plan.blocks[0].scope == "global" else "global"),
+    "another weight": lambda plan: with_block(plan, -1, weighted=not plan.blocks[-1].weighted),
+    "centred or not": lambda plan: with_block(plan, -1, centred=not plan.blocks[-1].centred),
+    "another sensitivity": lambda plan: with_block(plan, 0, sensitivity=plan.blocks[0].sensitivity * 0.99),
+    "a sensitivity that is no number": lambda plan: with_block(plan, 0, sensitivity=math.nan),
+    "a lower mu": lambda plan: replace(plan, mu=(plan.mu or 0.2) * 0.99),
+    "a higher mu": lambda plan: replace(plan, mu=(plan.mu or 0.2) * 1.01),
+    "a mu that is no number": lambda plan: replace(plan, mu=math.nan),
+    "an infinite mu": lambda plan: replace(plan, mu=math.inf),
+    "fewer coordinates": lambda plan: replace(plan, touched=plan.touched - 1),
+    "more coordinates": lambda plan: replace(plan, touched=plan.touched + 1),
+    "another law": lambda plan: replace(plan, noise="laplace" if plan.noise == "gaussian" else "gaussian"),
+    "another calibration": lambda plan: replace(plan, calibration="renyi"),
+    "a smaller budget": lambda plan: replace(
+        plan, request=replace(plan.request, budget=Budget("0.9", plan.request.budget.delta))
+    ),
+    "a wider bound": lambda plan: replace(plan, request=replace(plan.request, bound_squared=Decimal("25.1"))),
+    "more features": lambda plan: replace(plan, request=replace(plan.request, features=plan.request.features + 1)),
+    "more rows of each": lambda plan: replace(
+        plan, request=replace(plan.request, rows_per_individual=2, row_count_public=False)
+    ),
+}
+
+
+@pytest.mark.parametrize("misstate", MISSTATED.values(), ids=MISSTATED)
+def test_a_plan_that_misstates_what_it_releases_or_costs_is_not_confirmed(misstate: Callable[[Plan], Plan]):
+    for mechanism, layout, extra in FOREIGN:
+        if (mechanism, layout) == ("fpm-opt", "union") or extra["levels"] == 3:
+            continue  # its scatter does not depend on all of these
+        for plan in foreign_plans(mechanism, layout, extra):
+            assert not confirmed(misstate(plan)), plan
+
+
+# ------------------------------------------------------------------------------------------------ Laplace with key levels
+
+
+@pytest.mark.parametrize("terms", TERMS)
+@pytest.mark.parametrize("levels", [1, 2, 3])
+@pytest.mark.parametrize("features", [1, 4])
+def test_a_pure_plan_with_key_levels_and_the_default_proportions_is_finite(
+    levels: int, features: int, terms: dict[str, Any]
+):
+    """Minimising its predicted error used to send a block's noise off to where floats end."""
+    keys = (1000, 50, 5)[:levels]
+    for facts in ({}, {"keys": keys, "rows": 100_000}):
+        plan = make_plan(request(layout="lookup", levels=levels, features=features, budget=Budget("1"), **terms, **facts))
+        for block in plan.blocks:
+            assert math.isfinite(block.sigma) and 0 < block.sigma < 1e10
+        assert plan.mu is None and joint.affordable(plan, tolerance=1e-9)
+        finest = [block for block in plan.blocks if block.scope == "key" and block.level == 0]
+        equal = make_plan(replace(plan.request, allocation="equal"))
+        for block in finest:  # what the regression reads most has no more noise than it would have without any thought
+            own = equal.block("key", block.order)
+            assert own is not None and block.sigma < 2 * own.sigma

@@ -17,7 +17,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from saibot.errors import InvalidInput
+from saibot.errors import InvalidInput, InvalidTable
+from saibot.privacy import Neighbours
 from saibot.privatize import Prepared
 from saibot.privatize.aggregate import ExactStatistics, aggregate, count_rows, key_text
 from saibot.sketch.domain import normal_key
@@ -300,3 +301,22 @@ def test_the_norm_is_checked_in_integers_before_anything_is_released(
     monkeypatch.setattr(module, "clip_norm", broken)
     with pytest.raises(Exception, match="longer than the bound; nothing was released"):
         aggregate(checked.rows, checked.grid, order=2)
+
+
+@pytest.mark.parametrize("backend", ["duckdb", "polars"])
+@pytest.mark.parametrize("key", [None, "k"])
+def test_sums_of_far_more_rows_than_the_card_allows_are_refused_and_not_wrapped(
+    exact: Exact, ready: Callable[..., Prepared], backend: str, key: str | None
+) -> None:
+    """Every cell at the corner, order 6: one row more than fits 62 bits."""
+    card = CARD | {"dataset": {"name": "t", "max_rows": 1}}
+    terms = {"neighbours": Neighbours.ADD_REMOVE, "features": ("x",), "order": 6, "key": key, "backend": backend}
+    terms |= {"layout": "semiring"} if key else {}
+    table = pd.DataFrame({"x": [10.0], "k": ["a"]})
+    one = ready(table, card, **terms).grid.one
+    most = (1 << 62) // one**6
+    assert 1 < most < 100_000
+    found = exact(pd.concat([table] * most), card, **terms)
+    assert found.whole.tolist() == [most * one**order for order in range(7)]
+    with pytest.raises(InvalidTable, match="far more rows than its card allows"):
+        exact(pd.concat([table] * (most + 1)), card, **terms)

@@ -16,8 +16,9 @@ from saibot.privatize.domain_file import read_domain
 TEXT = 'dbn,district,"borough, name"\n 01M015 ,01,Manhattan\n02M001,02,Manhattan\n13K003,13,Zu\u0308rich\n'
 
 
-@pytest.mark.parametrize("name, content", [("d.csv", TEXT.encode()), ("d.csv.gz", gzip.compress(TEXT.encode())),
-                                           ("d.csv", b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode())])  # fmt: skip
+@pytest.mark.parametrize("name, content", [("d.csv", TEXT.encode()), ("d.csv.gz", gzip.compress(TEXT.encode(), mtime=0)),
+                                           ("d.csv", b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode())],
+                         ids=["plain", "gzip", "byte order mark"])  # fmt: skip
 def test_keys_and_parents_are_read_as_text_in_file_order(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     domain = read_domain(tmp_path / name, id="nyc-dbn", version=2)

@@ -177,6 +177,19 @@ def test_bounds_too_close_together_for_their_size_are_refused_or_kept(ready: Cal
         assert np.abs(found).max() <= 1 << 15
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("lower, upper", [(1e15 + 1, 1e15 + 2), (-1e15 - 2, -1e15 - 1), (1e15 - 3, 1e15 + 5), (0.1, 0.3)])
+def test_the_missing_value_never_leaves_the_box(
+    ready: Callable[..., Prepared], backend: str, lower: float, upper: float
+) -> None:
+    """Bounds are shortened to fifteen digits. A missing value that keeps more of them would lie up to three boxes away."""
+    frame = pl.DataFrame({"x": [None, math.nan, 7.0]}, schema={"x": pl.Float64})
+    for missing in (None, lower, upper, (lower + upper) / 2):
+        facts = {"bounds": [lower, upper]} | ({} if missing is None else {"missing": missing})
+        found = np.array(steps(ready, frame, NUMERIC | {"features": {"x": facts}}, backend=backend))
+        assert np.abs(found).max() <= 1 << 15 and found[0, 0] == found[1, 0]
+
+
 # ------------------------------------------------------------------------------------------------ the norm
 
 finite = st.floats(-1, 1, allow_nan=False) | st.sampled_from([-1.0, 1.0, 0.0, 1e-9, 0.5])

@@ -174,6 +174,69 @@ def test_a_column_is_numeric_because_all_of_it_is(exact: Exact, tmp_path: Path) 
         assert "4711" not in str(caught.value)
 
 
+# ------------------------------------------------------------------------------------------------ one row among others
+
+TEXT_IS_MISSING: dict[str, Any] = {"x": {"bounds": [0, 10], "text": "missing", "missing": 2}}
+QUOTED = {"k": {"domain": {"values": ["a", "b", "'a'", "'b'"], "id": "k"}}}
+ONE_AMONG_MANY: dict[str, tuple[dict[str, Any], str | None, str, list[str], str]] = {
+    # what the card says differently, the key, the header line, the rows, and what one of them becomes
+    "a word among truths": ({"features": TEXT_IS_MISSING}, None, "x", ["true"] * 1000, "abc"),
+    "a number among words": ({"features": TEXT_IS_MISSING}, None, "x", ["abc"] * 1000, "7"),
+    "a word among numbers": ({"features": TEXT_IS_MISSING}, None, "x", ["7"] * 1000, "abc"),
+    "a word among dates": ({"features": TEXT_IS_MISSING}, None, "x", ["2013-01-01"] * 1000, "abc"),
+    "a spelled out number among numbers": ({"features": TEXT_IS_MISSING}, None, "x", ["007"] * 50, "1e400"),
+    "a key in double quotes": ({"keys": QUOTED}, "k", "k,x,o", ["'a',1,E"] * 50, '"b",1,E'),
+    "a key in single quotes": ({"keys": QUOTED}, "k", "k,x,o", ['"a",1,E'] * 50, "'b',1,E"),
+    "a quote inside a key": ({"keys": QUOTED}, "k", "k,x,o", ["a,1,E"] * 50, '"b""",1,E'),
+    "a backslash before a quote": ({"keys": QUOTED}, "k", "k,x,o", ['"a",1,E'] * 50, '"b\\",1,E'),
+    "a number among words as key": ({}, "k", "k,x,o", ["01,1,E"] * 50, "é,1,E"),
+    "a day that only one order allows": ({}, "d", "d,x,o", ["01/02/2013,1,E"] * 50, "12/31/2013,1,E"),
+    "a day in words": ({}, "d", "d,x,o", ["2013-01-02,1,E"] * 50, "yesterday,1,E"),
+    "a time of day": ({}, "d", "d,x,o", ["2013-01-02,1,E"] * 50, "2013-01-03 05:00:00,1,E"),
+    "a level that is no number": ({}, "d", "d,x,o", ["2013-01-02,1,7"] * 50, "2013-01-02,1,E"),
+    "an empty first cell": ({}, "k", "k,x,o", ["01,1,E"] * 50, ",1,E"),
+    "a comment sign": ({}, "k", "k,x,o", ["01,1,E"] * 50, "#01,1,E"),
+    "semicolons": ({}, "k", "k,x,o", ["01,1,E"] * 50, "a;b;c;d,1,E;7"),
+}
+
+
+@pytest.mark.parametrize("backend", ["duckdb", "polars"])
+@pytest.mark.parametrize("place", [0, -1], ids=["first row", "last row"])
+@pytest.mark.parametrize("changes, key, header, rows, other", ONE_AMONG_MANY.values(), ids=ONE_AMONG_MANY)
+def test_one_row_does_not_change_how_the_others_are_read(
+    changes: dict[str, Any],
+    key: str | None,
+    header: str,
+    rows: list[str],
+    other: str,
+    place: int,
+    backend: str,
+    exact: Exact,
+    tmp_path: Path,
+) -> None:
+    """Neighbouring files differ by the one row's own contribution, which is what a file of that row alone holds."""
+
+    def statistics(lines: list[str]) -> tuple[np.ndarray, ...]:
+        path = tmp_path / "rows.csv"
+        path.write_text("\n".join([header, *lines, ""]), encoding="utf-8")
+        found = exact(path, CARD | changes, key=key, backend=backend)
+        return (found.whole, *found.levels)
+
+    changed = rows.copy()
+    changed[place] = other
+    parts = (statistics(lines) for lines in (rows, changed, [rows[place]], [other]))
+    for before, after, old, new in zip(*parts, strict=True):
+        assert np.array_equal(after - before, new - old)
+        assert np.array_equal(before, len(rows) * old)
+
+
+@pytest.mark.parametrize("backend", ["duckdb", "polars"])
+def test_days_that_are_not_iso_are_no_days(backend: str, exact: Exact, tmp_path: Path) -> None:
+    """01/02 is a day in January or in February, which a guess over all rows would decide."""
+    (tmp_path / "rows.csv").write_text("d,x,o\n01/02/2013,1,E\n02/01/2013,1,E\n2013-01-02,1,E\n", encoding="utf-8")
+    assert exact(tmp_path / "rows.csv", CARD, key="d", backend=backend).levels[0][:, 0].tolist() == [0, 1, 0, 2]
+
+
 # ------------------------------------------------------------------------------------------------ which rows these are
 
 
@@ -257,6 +320,27 @@ def test_what_cannot_be_read_is_refused_in_one_line_without_a_cell(
         exact(source(tmp_path), CARD, backend=backend)
     message = str(caught.value)
     assert "\n" not in message and "4711" not in message and len(message) < 400
+
+
+@pytest.mark.parametrize("backend", ["duckdb", "polars"])
+@pytest.mark.parametrize("content", [b"x,o\n", b"x,o", b"\xef\xbb\xbfx,o\r\n"])
+def test_a_csv_with_nothing_but_a_header_line_has_no_rows(
+    content: bytes, backend: str, exact: Exact, tmp_path: Path
+) -> None:
+    """Its columns have no type either, but that is not what is wrong with it."""
+    with pytest.raises(InvalidTable, match="the table has no rows"):
+        exact(wrong_file("rows.csv", content)(tmp_path), CARD, backend=backend)
+
+
+@pytest.mark.parametrize("backend", ["duckdb", "polars"])
+@pytest.mark.parametrize("key", [None, "k"])
+def test_a_csv_without_a_header_line_is_refused_without_the_cells_of_its_first_row(
+    key: str | None, backend: str, exact: Exact, tmp_path: Path
+) -> None:
+    source = wrong_file("rows.csv", b"SECRET-4711,4711.5,E4711\n01,2.5,E\n01,2.5,E\n")(tmp_path)
+    with pytest.raises(InvalidTable, match="has no column 'x'") as caught:
+        exact(source, CARD, key=key, backend=backend)
+    assert "4711" not in str(caught.value) and "4711" not in repr(caught.value)
 
 
 def test_opening_a_table_looks_at_no_row() -> None:

@@ -200,6 +200,53 @@ def test_a_table_too_large_for_any_grid_is_refused() -> None:
         choose_grid(plan_of({"mechanism": "fpm", "layout": "join"}, order=6), most_rows=1 << 50)
 
 
+@pytest.mark.parametrize("shape, budget", PLANS)
+def test_so_many_rows_with_so_little_noise_are_refused_instead_of_overflowing(shape: dict[str, Any], budget: Budget) -> None:
+    """Noise has at least 4096 steps, so 2^40 rows with next to none would need far more than 64 bits."""
+    calibration = "analytic" if shape["mechanism"] != "joint" else None
+    plan = plan_of(shape, Budget("1e9", budget.delta), rows=1 << 40, calibration=calibration)
+    with pytest.raises(UnsupportedPlan, match="no grid"):
+        choose_grid(plan, most_rows=1 << 40)
+    probe = Constant(0)
+    for bits in (1, 6, 15):  # nor does the release itself trust a grid that it is handed
+        with pytest.raises(UnsupportedPlan, match="too large for its grid"):
+            release(nothing(plan, Grid(bits, Decimal(3))), plan, probe, most_rows=1 << 40)
+    assert probe.calls == 0
+
+
+@pytest.mark.parametrize("epsilon", ["1e3", "1e6", "1e9", "1e15", "1e30"])
+@pytest.mark.parametrize("rows", [2, 10**6, 1 << 40])
+@pytest.mark.parametrize("shape, budget", UNCENTRED)
+def test_a_huge_epsilon_is_released_without_overflow_or_refused(
+    shape: dict[str, Any], budget: Budget, rows: int, epsilon: str
+) -> None:
+    calibration = "analytic" if shape["mechanism"] != "joint" else None
+    plan = plan_of(shape, Budget(epsilon, budget.delta), rows=rows, calibration=calibration)
+    try:
+        grid = choose_grid(plan, most_rows=rows)
+    except UnsupportedPlan:
+        assert rows > 2 or epsilon == "1e30"
+        return
+    zero = nothing(plan, grid, rows=rows)
+    orders = np.array([monomial.order for monomial in zero.basis.monomials])
+    corner = rows * grid.one**orders
+    full = replace(zero, levels=tuple(level + corner for level in zero.levels), whole=corner)
+    probe = Constant(0)
+    noisy = release(full, plan, probe, most_rows=rows)
+    for block in plan.blocks:
+        assert np.allclose(values_of(noisy, plan, block, zero.basis), float(rows), rtol=1e-12, atol=0)
+    assert STEPS_PER_SIGMA <= probe.std < 2**57
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+@pytest.mark.parametrize("rows_per_individual", [1, 3])
+def test_a_pure_release_with_key_levels_and_default_proportions_has_a_grid(levels: int, rows_per_individual: int) -> None:
+    shape = {"mechanism": "joint", "layout": "lookup", "levels": levels, "rows_per_individual": rows_per_individual}
+    plan = plan_of(shape, PURE, allocation=None, row_count_public=rows_per_individual == 1)
+    for block, multiplicity, std in released_noise(plan, 10**6):
+        assert (std >= block.noise_of(multiplicity)).all() and np.isfinite(std).all()
+
+
 def test_the_grid_depends_on_the_plan_and_the_public_size_only() -> None:
     plan = plan_of(SHAPES["joint lookup"])
     assert choose_grid(plan, most_rows=5000) == choose_grid(plan_of(SHAPES["joint lookup"]), most_rows=5000)

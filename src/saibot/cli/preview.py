@@ -1,0 +1,98 @@
+"""`saibot preview`: what a release would be worth, from public facts alone. Reads no data and spends nothing."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from saibot.cli import options
+from saibot.cli.show import JsonOption, number, print_json, print_table
+
+if TYPE_CHECKING:
+    from saibot.estimate.preview import Preview
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("preview")(preview)
+
+
+def preview(
+    rows: Annotated[int, typer.Option(help="Rows of the table, roughly.", min=1)],
+    keys: Annotated[
+        str | None, typer.Option(help="Keys of the domain, then of each coarser level: 1500,32,5. Without: a union sketch.")
+    ] = None,
+    features: Annotated[int, typer.Option(help="Number of features.", min=1)] = 1,
+    epsilon: options.Epsilon = "1",
+    delta: options.Delta = "1e-6",
+    mechanism: options.Mechanism = "joint",
+    layout: options.Layout = None,
+    order: options.Order = 2,
+    bound: options.Bound = None,
+    neighbours: options.NeighboursOption = None,
+    calibration: options.Calibration = None,
+    allocation: options.Allocation = None,
+    rows_per_individual: Annotated[int, typer.Option(help="Rows that one individual may own.", min=1)] = 1,
+    json: JsonOption = False,
+) -> None:
+    """Say what to expect of a release at this budget: errors per key, how much signal is left, and what would help."""
+    from saibot.errors import InvalidInput
+    from saibot.estimate.preview import preview
+    from saibot.privacy.mechanisms import LAYOUTS, PlanRequest
+    from saibot.privacy.mechanisms.plan import check_layout
+    from saibot.privacy.neighbours import Neighbours
+
+    if mechanism not in LAYOUTS:
+        check_layout(mechanism, "")
+    try:
+        sizes = tuple(int(part) for part in keys.split(",")) if keys else ()
+    except ValueError:
+        raise InvalidInput("--keys is a list of whole numbers, finest first, such as 1500,32,5.") from None
+    relation = options.neighbours(neighbours)
+    radius = options.bound(bound)
+    request = PlanRequest(
+        mechanism=mechanism,
+        layout=layout or (LAYOUTS[mechanism][0] if sizes else "union"),
+        features=features,
+        bound_squared=radius * radius if radius is not None else Decimal(features),
+        order=order,
+        budget=options.budget(epsilon, delta),
+        neighbours=relation,
+        row_count_public=relation is Neighbours.REPLACE_ONE and rows_per_individual == 1,
+        calibration=calibration,
+        allocation=allocation,
+        levels=max(len(sizes), 1),
+        rows_per_individual=rows_per_individual,
+        rows=rows,
+        keys=tuple(size + 1 for size in sizes),  # each level has a catch-all
+    )
+    found = preview(request, rows=rows, keys=sizes)
+    if json:
+        print_json(found.to_json())
+    else:
+        _show(found, f"{request.mechanism} {request.layout}, {request.budget}, {request.neighbours}")
+
+
+def _show(found: Preview, title: str) -> None:
+    facts = [["error of a feature's overall mean", _share(found.mean_error)]]
+    if found.deviation_error is not None:
+        facts.append(["error of its standard deviation", _share(found.deviation_error)])
+    if found.rows_per_key is not None:
+        facts.append(["rows per key", number(found.rows_per_key, 3)])
+    if found.value_error is not None:
+        facts.append(["error of one key's mean, before shrinkage", _share(found.value_error)])
+    for name, kept in (found.reliability or {}).items():
+        facts.append([f"signal left in looked-up values, {name} differences between keys", f"{kept:.0%}"])
+    if found.rows_for_half is not None:
+        facts.append(["rows per key at which half is left (moderate, one level)", number(found.rows_for_half, 3)])
+    if found.detectable_gain is not None:
+        facts.append(["smallest gain in R² that a private request can tell from none", number(found.detectable_gain, 2)])
+    print_table(f"{found.rows:,} rows, {title}", ["to expect", ""], facts, right=(1,))
+    typer.echo("Errors are shares of half the width of a feature's bounds.")
+    for word in found.advice:
+        typer.echo(word)
+
+
+def _share(error: float) -> str:
+    return f"±{error:.1%}" if error >= 0.001 else f"±{number(100 * error, 2)}%"
