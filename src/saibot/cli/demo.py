@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -39,7 +42,19 @@ def demo(
         for f in story.profile.features
     ]
     print_table("mean delay", ["feature", "truth (airline only)", "from the sketch (anyone)", "unit"], rows, right=(1, 2))
+    saibot = _this_command()
     typer.echo("next:")
-    typer.echo(f"  saibot inspect {story.sketch}                  what the sketch says about itself")
-    typer.echo(f"  SAIBOT_HOME={folder}/home saibot ledger                 what was spent, and what is left")
-    typer.echo(f"  saibot privatize {story.table} --card {story.card} --key day --dry-run")
+    for command, why in (
+        (f"{saibot} inspect {story.sketch}", "what the sketch says about itself"),
+        (f"SAIBOT_HOME={folder}/home {saibot} ledger", "what was spent, and what is left"),
+        (f"{saibot} privatize {story.table} --key day --dry-run", "the plan, without spending anything"),
+    ):
+        typer.echo(f"  {command:<66} {why}")
+
+
+def _this_command() -> str:
+    """How this program was called, so that what it suggests can be typed as it stands."""
+    path = Path(sys.argv[0])
+    if path.name != "saibot" or shutil.which("saibot"):
+        return "saibot"
+    return os.path.relpath(path)

@@ -91,8 +91,8 @@ def gain_interval(
     if source == "test":
         forms = (narrow, wide, centred)
         found = _ratio(problem.moments, forms, np.diag([1.0, -1, 0]), np.diag([0.0, 0, 1]), confidence, sampling)
-        upper = min(found.upper, 1.0)
-        return GainInterval(found.value, found.lower, upper, found.privacy_error, found.sampling_error, found.value)
+        value, lower, upper = (min(number, 1.0) for number in (found.value, found.lower, found.upper))
+        return GainInterval(value, lower, upper, found.privacy_error, found.sampling_error, value)
     change = narrow - wide
     size = Quadratic(problem.moments, (change,), np.ones((1, 1))).value()
     gain = max(Quadratic(problem.moments, (narrow, wide), np.diag([1.0, -1])).value(), 0.0) / tss
@@ -105,10 +105,13 @@ def gain_interval(
     noise = statistic.noise_variance()
     sample = statistic.sampling_variance(sampling) if sampling else 0.0
     count = added if added is not None else max(int(np.sum((np.asarray(base) == 0) & (np.asarray(full) != 0))), 1)
+    if not math.isfinite(noise + sample):
+        return GainInterval(gain, 0.0, 1.0, math.inf, 0.0, 0.0)
     lower, upper = _length_interval(gain, noise + sample, count, confidence)
     # To first order the error of g is 2 sqrt(g) that of its root; near 0 the square of the latter is all there is.
     spread = [math.sqrt(4 * gain * part + 2 * part**2) for part in (noise, sample)]
-    return GainInterval(gain, lower, min(upper, 1.0), spread[0], spread[1], gain - count * (noise + sample))
+    lower, upper = min(lower, 1.0), min(upper, 1.0)
+    return GainInterval(min(gain, 1.0), lower, upper, spread[0], spread[1], min(gain, 1.0) - count * (noise + sample))
 
 
 def r2_interval(
@@ -192,8 +195,8 @@ def _ratio(
     step = math.sqrt(noise / v_under) if noise > 0 and v_under > 0 else 1.0
     shifted = Quadratic(moments, forms, over - (b + step) * under).noise_variance()
     covariance = (noise + step**2 * v_under - shifted) / (2 * step)
-    a, h, c = T**2 - z**2 * v_under, -(z**2) * covariance, -(z**2) * (noise + sample)
     errors = math.sqrt(noise) / T, math.sqrt(sample) / T
+    a, h, c = 1 - z**2 * v_under / T / T, -(z**2) * covariance / T / T, -(z**2) * (noise / T / T + sample / T / T)
     if not a > 0 or not math.isfinite(h * h - a * c):
         return Interval(b, -math.inf, math.inf, *errors)
     root = math.sqrt(max(h * h - a * c, 0.0))

@@ -115,8 +115,12 @@ def shrink(
     low, high = (np.reshape(limit, (-1, 1)) for limit in limits)
     n = np.reshape(np.asarray(rows, dtype=float), (-1, 1))
     if prior is None:
-        error = noise1[0] * s[0].shape[1] ** 0.5
-        prior = _prior_mean(s[0].sum(axis=1), n[:, 0], error, 0.0, np.stack([low[:, 0], high[:, 0]]))
+        # Every level has read the overall sum once, the coarsest best. (A sketch's global block is better still.)
+        errors = noise1 * np.sqrt([level.shape[1] for level in s])
+        share = (errors.min() / errors) ** 2 if errors.all() else np.eye(len(s))[errors.argmin()]
+        total = share @ np.array([level.sum(axis=1) for level in s]) / share.sum()
+        error = float(errors.min()) / share.sum() ** 0.5
+        prior = _prior_mean(total, n[:, 0], error, 0.0, np.stack([low[:, 0], high[:, 0]]))
     M = np.reshape(prior, (-1, 1))
     if noise0[0] == 0 and noise1[0] == 0:
         found, weight, spread = _exact(c, s, M, up)
@@ -135,6 +139,7 @@ def shrink(
             variances.append(np.maximum(variance, TINY) + np.zeros_like(readings[-1]))
             total = up[level].sum(total) if level < len(up) else total
         scaled = weight / unit + np.zeros_like(readings[0])
+        scaled[scaled < 1e-60] = 0.0  # nothing is learned from such a key, and its inverse has no square
         spreads = _estimate_spread(readings, scaled, variances, up, cap)
         found, spread = smooth(readings, scaled, variances, up, spreads), np.sum(spreads, axis=0)
     return LookupValues(

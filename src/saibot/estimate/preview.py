@@ -36,7 +36,7 @@ class Preview:
     rows: int
     keys: tuple[int, ...]
     rows_per_key: float | None
-    mean_error: float  # of a feature's overall mean
+    mean_error: float  # of a feature's overall mean; where none is released, of a guess
     deviation_error: float | None  # of its standard deviation
     value_error: float | None  # of a key's plain mean, before shrinkage
     reliability: dict[str, float] | None  # for weak, moderate and strong differences between keys
@@ -62,9 +62,10 @@ def preview(request: PlanRequest, *, rows: int, keys: tuple[int, ...] = ()) -> P
         raise InvalidInput(f"the plan has {request.levels} key levels, not {len(keys)}.")
     plan = make_plan(request)
     mean_error, product_error = _total_error(plan, 1, rows, keys), _total_error(plan, 2, rows, keys)
+    mean_error = math.sqrt(EVEN) if mean_error is None else mean_error
     deviation = None if product_error is None else product_error / (2 * math.sqrt(EVEN))
     if not keys:
-        answer = Preview(rows, (), None, mean_error or 0.0, deviation, None, None, None, None, None, ())
+        answer = Preview(rows, (), None, mean_error, deviation, None, None, None, None, None, ())
         return _advised(answer, request)
     count, sums = _block(plan, 0), _block(plan, 1)
     each = rows / keys[0]
@@ -77,7 +78,7 @@ def preview(request: PlanRequest, *, rows: int, keys: tuple[int, ...] = ()) -> P
         rows,
         keys,
         each,
-        mean_error or 0.0,
+        mean_error,
         deviation,
         value_error,
         reliability,
@@ -133,7 +134,7 @@ def _reliability(plan: Plan, rows: int, keys: tuple[int, ...], spread: float) ->
 
 def _advised(answer: Preview, request: PlanRequest) -> Preview:
     words = []
-    if answer.mean_error > 0.1:
+    if answer.mean_error > 0.1 and answer.mean_error != math.sqrt(EVEN):
         words.append("Even the overall mean is mostly noise: raise epsilon or collect more rows before releasing anything.")
     share, half = answer.usable_share, answer.rows_for_half
     if share is not None and half is not None and answer.rows_per_key is not None:

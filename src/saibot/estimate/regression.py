@@ -222,7 +222,8 @@ def weighted_total(
     The total is an inverse-variance average that the x_k take part in, so its covariance with their sum is its variance:
     sum (w - w0) x~ + w0 total has uncorrelated terms for w0 the noise-weighted mean of w, and no other w0 does better.
     """
-    share = noise**2 / np.sum(noise**2) if noise.any() else np.full(len(noise), 1 / len(noise))
+    relative = (noise / noise.max()) ** 2 if noise.any() else np.ones(len(noise))
+    share = relative / relative.sum()
     centre = share @ weights
     rest = weights - centre
     value = np.sum(rest * parts, axis=0) + centre * total

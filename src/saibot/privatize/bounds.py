@@ -1,12 +1,15 @@
 """Bounds bought from the budget: private quantiles by the exponential mechanism, on public candidates.
 
-First among signed powers of two, then among evenly spaced points between the two that were found: four choices, each with a
-quarter of the share. A candidate's score is how far its rank is from the wanted one, in whole numbers: one row moves every
-score by at most the denominator of the quantile. OpenDP picks (permute and flip), and its own map states what that costs.
+Three choices. With half of the share, a magnitude: the power of two that most absolute values lie below. With a quarter
+each, the two bounds, among evenly spaced points up to that magnitude on either side. A candidate's score is how far its rank
+is from the wanted one, in whole numbers: one row moves every score by at most the denominator of the quantile. All powers of
+two beyond the largest value would score alike, so each doubling costs a fixed, public number of ranks on top: enough to make
+needless ones unlikely, and no secret. OpenDP picks (permute and flip), and its own map states what that costs.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -21,29 +24,29 @@ from saibot.privatize.prepare import as_float
 from saibot.privatize.schema import Column, numeric_feature, twelve_digits
 from saibot.sketch.header import Feature
 
-_CHOICES = 4
 _FINE = 128
-COARSE: tuple[float, ...] = tuple(sorted({0.0, *(sign * 2.0**j for j in range(-16, 41) for sign in (-1, 1))}))
+COARSE: tuple[float, ...] = tuple(2.0**j for j in range(-16, 41))
 
 
 def buy_bounds(rows: Rows, column: Column, epsilon: Decimal, noise: NoiseSource) -> Feature:
     """A numeric feature with private bounds; costs `epsilon`, pure."""
     facts = column.to_buy
     assert facts is not None
-    each = float(epsilon) / _CHOICES * (1 - 1e-9)  # floats round; the four together must not pass the whole
     low_at, high_at = (Fraction(q).limit_denominator(1000) for q in facts.quantiles)
+    whole = float(epsilon) * (1 - 1e-9)  # floats round; the three together must not pass the whole
 
-    def pick(below: np.ndarray, total: int, quantile: Fraction) -> int:
-        return noise.choose(rank_scores(below, total, quantile), quantile.denominator * rows.rows_per_individual, each)
+    def pick(below: np.ndarray, total: int, quantile: Fraction, price: float, *, doubling: bool = False) -> int:
+        sensitivity = quantile.denominator * rows.rows_per_individual
+        scores = rank_scores(below, total, quantile)
+        if doubling:  # one nat of the mechanism's preference for every doubling
+            scores = scores + np.arange(len(below)) * math.ceil(2 * sensitivity / price)
+        return noise.choose(scores, sensitivity, price)
 
-    below, total = ranks(rows, column, COARSE)
-    low, high = pick(below, total, low_at), pick(below, total, high_at)
-    if high <= low:
-        low, high = max(low - 1, 0), min(low + 1, len(COARSE) - 1)
-    # A rank is known at candidates only: widen by one, so that the quantile itself lies inside.
-    fine = np.linspace(COARSE[max(low - 1, 0)], COARSE[min(high + 1, len(COARSE) - 1)], _FINE + 1)
+    below, total = ranks(rows, column, COARSE, magnitude=True)
+    largest = COARSE[min(pick(below, total, max(high_at, 1 - low_at), whole / 2, doubling=True) + 1, len(COARSE) - 1)]
+    fine = np.linspace(-largest, largest, _FINE + 1)
     below, total = ranks(rows, column, tuple(fine))
-    first, last = pick(below, total, low_at), pick(below, total, high_at)
+    first, last = pick(below, total, low_at, whole / 4), pick(below, total, high_at, whole / 4)
     if last <= first:
         first, last = max(first - 1, 0), min(first + 1, _FINE)
     lower, upper = twelve_digits(fine[first]), twelve_digits(fine[last])
@@ -57,12 +60,15 @@ def bought_shares(columns: list[Column], budget: Budget) -> dict[str, Decimal]:
     return {column.name: budget.share(facts.buy).epsilon for column in columns if (facts := column.to_buy) is not None}
 
 
-def ranks(rows: Rows, column: Column, candidates: Sequence[float]) -> tuple[np.ndarray, int]:
-    """How many values lie below each candidate, and how many there are; a missing value lies below none and is counted."""
+def ranks(rows: Rows, column: Column, candidates: Sequence[float], *, magnitude: bool = False) -> tuple[np.ndarray, int]:
+    """How many values (or absolute values) lie below each candidate, and how many there are.
+
+    A missing value lies below none and is counted.
+    """
     table = kept_rows(rows)
     value = as_float(table[column.column])
     present = value.notnull() & ~value.isnan()
-    number = ibis.ifelse(present, value, ibis.literal(np.inf, "float64"))
+    number = ibis.ifelse(present, value.abs() if magnitude else value, ibis.literal(np.inf, "float64"))
     table = table.select(x=number)
     counts = {
         f"c{i}": (table.x < ibis.literal(float(c), "float64")).sum().fill_null(0).cast("int64")
