@@ -36,6 +36,9 @@ def search(
     confidence: Annotated[float, typer.Option(help="How sure an accepted gain must be, over all candidates.")] = 0.9,
     joins: Annotated[bool, typer.Option(help="Whether to join columns.")] = True,
     unions: Annotated[bool, typer.Option(help="Whether to add rows of tables with the same columns.")] = True,
+    hops: Annotated[
+        bool, typer.Option("--hops", help="Also datasets by another key that a dataset by both keys leads to.")
+    ] = False,
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Try every combination of joins; for a few candidates only.")
     ] = False,
@@ -67,6 +70,7 @@ def search(
         always_first=single,
         joins=joins,
         unions=unions,
+        hops=hops,
         shown=max(shown, 50),
         device=device,  # type: ignore[arg-type]  # checked above
     )
@@ -136,28 +140,28 @@ def _report(found: Augmented, corpus: Corpus, shown: int) -> None:
 def _ranking(found: Augmented, shown: int) -> None:
     from rich.markup import escape
 
-    from saibot.client.augmented import key_label
+    from saibot.client.augmented import identity, key_label
 
     ranked = found.document["ranked"]
-    taken = {(step["digest"], step["feature"]): str(i) for i, step in enumerate(found.document["steps"], start=1)}
+    taken = found.taken()
     several = len({key_label(entry["key"]) for entry in ranked}) > 1
     rows = []
     for place, entry in enumerate(ranked[:shown], start=1):
         low, high = entry["interval"]
+        signal = "–" if entry["reliability"] is None else f"{entry['reliability']:.0%}"
         rows.append([
             str(place),
             escape(f"{entry['dataset']}.{entry['feature']}" if entry["feature"] else entry["dataset"]),
-            *([escape(key_label(entry["key"]))] if several else []),
-            f"+{entry['gain']:.3f} [{low:.3f}, {high:.3f}]",
+            escape(key_label(entry["key"])) if several else signal,  # both would not fit a narrow terminal
+            f"+{entry['gain']:.3f}",
+            f"{low:.3f}–{high:.3f}",
             number(entry["coefficient"], 3),
-            "–" if entry["reliability"] is None else f"{entry['reliability']:.0%}",
-            taken.get((entry["digest"], entry["feature"]), ""),
+            str(taken.get(identity(entry), "")),
         ])  # fmt: skip
     if rows:
-        heads = ["", "candidate", *(["joined on"] if several else []), "gain in R², interval", "slope", "signal", "step"]
-        last = len(heads) - 1
-        right = (0, last - 3, last - 2, last - 1, last)
-        print_table("candidates by themselves, the surest gain first", heads, rows, right=right)
+        heads = ["", "candidate", "on" if several else "signal", "gain", "interval", "slope", "step"]
+        right = (0, *(() if several else (2,)), 3, 4, 5, 6)
+        print_table("candidates by themselves: gain in R², the surest first", heads, rows, right=right)
 
 
 def _path(found: Augmented) -> None:

@@ -22,8 +22,9 @@ from saibot.errors import InvalidInput
 from saibot.privatize.privatize import write_safely
 from saibot.privatize.read import TableLike
 from saibot.search import Corpus, SearchOptions, SearchResult, Strategy, search
+from saibot.search.hops import hop_shards
 from saibot.search.shard import ShardRows
-from saibot.search.views import RequestKey, Views
+from saibot.search.views import RequestKey, View, Views
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +78,7 @@ class Augmented:
         """The ranked candidates of the first step: gain in R2 with its interval, and the step that took each, if any."""
         import pandas as pd
 
-        taken = {(step["digest"], step["feature"]): i for i, step in enumerate(self.document["steps"], start=1)}
+        taken = self.taken()
         rows = [
             {
                 "dataset": found["dataset"],
@@ -90,13 +91,17 @@ class Augmented:
                 "coefficient": found["coefficient"],
                 "reliability": found["reliability"],
                 "rows": found["rows"],
-                "step": taken.get((found["digest"], found["feature"])),
+                "step": taken.get(identity(found)),
                 "note": found["note"],
                 "digest": found["digest"],
             }
             for found in self.document["ranked"]
         ]
         return pd.DataFrame(rows, columns=RANKED).astype({"step": "Int64", "rows": "Int64"})
+
+    def taken(self) -> dict[tuple[str, ...], int]:
+        """The step that took each candidate, by its `identity`."""
+        return {identity(step): i for i, step in enumerate(self.document["steps"], start=1)}
 
     def path(self) -> pd.DataFrame:
         """R2 step by step, the base model first; a step joins a column, or adds the rows of a dataset."""
@@ -180,6 +185,11 @@ class Augmented:
         return self._corpus
 
 
+def identity(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """What tells a candidate from all others: sketch, feature, and the columns it is joined on."""
+    return entry["digest"], str(entry["feature"]), key_label(entry["key"])
+
+
 def key_label(key: list[dict[str, Any]]) -> str:
     return ", ".join(part["part"] if part["level"] is None else f"{part['part']}.{part['level']}" for part in key)
 
@@ -197,9 +207,10 @@ def _document(request: Request, found: SearchResult, corpus: Corpus) -> dict[str
         if step.found.kind != "join":
             continue
         name = _new_name(step.column, names)
-        _, shard, row = _locate(corpus, step.found.digest, str(step.found.feature), step.found.dataset)
-        offset, scale, mean = (float(shard.numbers[number][row]) for number in ("offset", "scale", "mean"))
-        lookups.append(Lookup(name, Units(offset + scale * mean, scale)))
+        assert request.asked.key is not None
+        _, shard, row = _placed(corpus, entry, request.asked.key)
+        units = _units(shard, row)
+        lookups.append(Lookup(name, units))
         entry["column"] = name
         columns.append({
             "name": name,
@@ -208,7 +219,7 @@ def _document(request: Request, found: SearchResult, corpus: Corpus) -> dict[str
             "feature": step.found.feature,
             "unit": str(shard.text["unit"][row]),
             "key": entry["key"],
-            "mean": offset + scale * mean,
+            "mean": units.offset,
             "reliability": step.found.reliability,
         })  # fmt: skip
     keys = [
@@ -236,28 +247,49 @@ def _new_name(wanted: str, taken: set[str]) -> str:
     return name
 
 
-def _locate(corpus: Corpus, digest: str, feature: str, dataset: str) -> tuple[str, ShardRows, int]:
-    """Where a sketch's feature stands in a corpus: its key domain, the shard and the row."""
+def _placed(corpus: Corpus, column: Mapping[str, Any], key: RequestKey) -> tuple[View, ShardRows, int]:
+    """Where a chosen feature stands: the view that the keys have on it, its shard and its row there."""
+    views = Views(key)
+    joined_on = tuple((part["part"], part["level"]) for part in column["key"])
+    known = False
     for id in corpus.key_ids:
         for shard in corpus.shards(id):
-            rows = np.flatnonzero((shard.text["digest"] == digest) & (shard.text["feature"] == feature))
-            if len(rows):
-                return id, shard, int(rows[0])
+            row = _row(shard, column)
+            known = known or row is not None
+            view = next((view for view in views.find_all(id) if view.parts == joined_on), None)
+            if row is not None and view is not None:
+                return view, shard, row
+    if column["digest"] in corpus.digests:
+        for view, shard in hop_shards(corpus, views):  # values that another dataset's counts lead to
+            row = _row(shard, column)
+            if row is not None and view.parts == joined_on:
+                return view, shard, row
+    if known:
+        name = f"{column['dataset']}.{column['feature']}"
+        raise InvalidInput(f"{name} was joined on {key_label(column['key'])}, which these keys do not give.")
     raise InvalidInput(
-        f"the corpus {corpus.folder} does not hold the sketch {digest[:12]} of {dataset!r}, which the result uses.",
+        f"the corpus {corpus.folder} does not hold the sketch {column['digest'][:12]} of {column['dataset']!r}, "
+        "which the result uses.",
         hint="Give the corpus that was searched, or search again: it may have been withdrawn.",
     )
 
 
-def _looked_up(corpus: Corpus, column: dict[str, Any], key: RequestKey) -> np.ndarray:
+def _row(shard: ShardRows, column: Mapping[str, Any]) -> int | None:
+    text = shard.text
+    same = (text["digest"] == column["digest"]) & (text["feature"] == column["feature"])
+    rows = np.flatnonzero(same & (text["dataset"] == column["dataset"]))
+    return int(rows[0]) if len(rows) else None
+
+
+def _looked_up(corpus: Corpus, column: Mapping[str, Any], key: RequestKey) -> np.ndarray:
     """A chosen column's value for every finest key, in original units."""
-    id, shard, row = _locate(corpus, column["digest"], column["feature"], column["dataset"])
-    view = Views(key).find(id)
-    joined_on = tuple((part["part"], part["level"]) for part in column["key"])
-    if view is None or view.parts != joined_on:
-        raise InvalidInput(
-            f"column {column['name']!r} was joined on {key_label(column['key'])}, which these keys do not give."
-        )
-    offset, scale, mean = (float(shard.numbers[number][row]) for number in ("offset", "scale", "mean"))
-    values: np.ndarray = (offset + scale * (mean + shard.values[row].astype(np.float64)))[view.index]
+    view, shard, row = _placed(corpus, column, key)
+    units = _units(shard, row)
+    values: np.ndarray = (units.offset + units.scale * shard.values[row].astype(np.float64))[view.index]
     return values
+
+
+def _units(shard: ShardRows, row: int) -> Units:
+    """A shard holds deviations from the feature's mean: `original = units.offset + units.scale * deviation`."""
+    offset, scale, mean = (float(shard.numbers[number][row]) for number in ("offset", "scale", "mean"))
+    return Units(offset + scale * mean, scale)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from saibot.client.augmented import Augmented, identity, key_label
 from saibot.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from saibot.client.augmented import Augmented
 
 # Okabe and Ito's colours: told apart with every kind of colour vision, and by marker and dash besides.
 TRAIN, TEST, TAKEN, LEFT, INK, FAINT = "#0072B2", "#D55E00", "#009E73", "#8C8C8C", "#222222", "#D9D9D9"
 MOST = 12
-LONGEST = 34
+LONGEST = 40
 
 
 def figure(found: Augmented) -> Any:
@@ -69,14 +67,15 @@ def _path(axes: Any, found: Augmented) -> None:
 
 
 def _gains(axes: Any, found: Augmented, ranked: list[dict[str, Any]]) -> None:
-    taken = {(step["digest"], step["feature"]) for step in found.document["steps"]}
+    taken = found.taken()
     axes.set_title("gain in R² of each candidate by itself, with its interval", fontsize=11, loc="left", color=INK)
+    several = len({key_label(entry["key"]) for entry in ranked}) > 1
     if not ranked:
         axes.text(0.5, 0.5, "no candidate", ha="center", va="center", color=LEFT, transform=axes.transAxes)
         axes.set_axis_off()
         return
     for place, entry in enumerate(ranked):
-        chosen = (entry["digest"], entry["feature"]) in taken
+        chosen = identity(entry) in taken
         colour = TAKEN if chosen else LEFT
         axes.plot(entry["interval"], [place, place], color=colour, lw=2.5, solid_capstyle="round")
         axes.plot(
@@ -84,15 +83,19 @@ def _gains(axes: Any, found: Augmented, ranked: list[dict[str, Any]]) -> None:
         )
     for label, colour, marker in (("taken", TAKEN, "D"), ("not taken", LEFT, "o")):
         axes.plot([], [], color=colour, marker=marker, lw=2.5, label=label)
-    axes.set_yticks(
-        range(len(ranked)), [_short(f"{e['dataset']}.{e['feature']}" if e["feature"] else e["dataset"]) for e in ranked]
-    )
+    axes.set_yticks(range(len(ranked)), [_short(_candidate(entry, several)) for entry in ranked])
     axes.set_ylim(len(ranked) - 0.5, -0.6)
-    axes.set_xlim(left=min(0.0, *(entry["interval"][0] for entry in ranked)))
+    most = max(entry["interval"][1] for entry in ranked)
+    axes.set_xlim(min(0.0, *(entry["interval"][0] for entry in ranked)) - 0.02 * most, 1.05 * max(most, 1e-6))
     axes.set_xlabel("gain in R² on the training rows", color=INK)
     axes.grid(axis="x", color=FAINT, lw=0.8)
     axes.set_axisbelow(True)
     axes.legend(edgecolor="none", framealpha=0.85, fontsize=9, loc="lower right")
+
+
+def _candidate(entry: dict[str, Any], several: bool) -> str:
+    name = f"{entry['dataset']}.{entry['feature']}" if entry["feature"] else entry["dataset"]
+    return f"{name} by {key_label(entry['key'])}" if several else name
 
 
 def _short(label: str) -> str:

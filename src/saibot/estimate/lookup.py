@@ -131,7 +131,7 @@ def shrink(
         cap = np.maximum(cap, 1e-4 * (high - low) ** 2)  # M may have reached a bound by noise alone
         weight, uncertain = _shrink_counts(c, noise0, n, up)
         typical = M**2 + TYPICAL_SPREAD * ((high - low) / 2) ** 2
-        unit = _unit(noise1, s)
+        unit = _unit(noise1, weight, *s)
         readings, variances, total = [], [], weight
         for level, reading in enumerate(s):
             readings.append((reading - M * total) / unit)
@@ -275,9 +275,9 @@ def _estimate_spread(
     return [t * s / (s + 4) for t, s in zip(spread, sure, strict=True)]
 
 
-def _unit(sigma: np.ndarray, readings: list[np.ndarray]) -> float:
+def _unit(sigma: np.ndarray, *sizes: np.ndarray) -> float:
     """Numbers are taken in units of their noise, so that squares stay within floating point whatever the noise is."""
-    return max(float(sigma[0]), 1e-12 * max(float(np.abs(level).max()) for level in readings), 1e-150)
+    return max(float(sigma[0]), 1e-12 * max(float(np.abs(size).max()) for size in sizes), 1e-150)
 
 
 def _total(values: np.ndarray) -> np.ndarray:
@@ -295,7 +295,7 @@ def _shrink_counts(
     """Counts of the finest keys, none negative, adding up to `rows`; and the error of every level's counts."""
     if sigma[0] == 0:
         return np.maximum(c[0], 0.0), [np.zeros_like(level) for level in c]
-    unit, each = _unit(sigma, c), rows / c[0].shape[1]
+    unit, each = _unit(sigma, rows, *c), rows / c[0].shape[1]
     keys = [np.ones((max(len(c[0]), len(rows)), c[0].shape[1]))]
     for group in up:
         keys.append(group.sum(keys[-1]))

@@ -109,7 +109,7 @@ def aggregate(rows: Rows, grid: Grid, *, order: int) -> ExactStatistics:
             product = reduce(mul, (table[positions[name]] for name in monomial.features))
             sums[f"m{number}"] = product.sum().fill_null(0).cast("int64")
     if NORM_CHECK in table.columns:
-        sums[NORM_CHECK] = table[NORM_CHECK].max().fill_null(0.0)
+        sums[NORM_CHECK] = table[NORM_CHECK].max().fill_null(0)
     parts = [f"k{i}" for i in range(len(rows.key.parts))] if rows.key else []
     fetched = rows.source.fetch(table.group_by(parts).aggregate(**sums) if parts else table.aggregate(**sums))
     if NORM_CHECK in sums and fetched.num_rows and (pc.max(fetched.column(NORM_CHECK)).as_py() or 0) > grid.norm_squared:

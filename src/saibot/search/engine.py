@@ -72,7 +72,7 @@ class Engine:
     def __init__(self, corpus: Corpus, request: SearchRequest, options: SearchOptions) -> None:
         known = Views(request.key) if request.key is not None else None
         views = known.all_of(corpus.key_ids) if known is not None else {}
-        self._parts = [(views[id], shard) for id in views for shard in corpus.shards(id)]
+        self._parts = [(view, shard) for id in views for view in views[id] for shard in corpus.shards(id)]
         if options.hops and known is not None:
             self._parts += hop_shards(corpus, known)
         self._starts = np.cumsum([0, *(len(shard) for _, shard in self._parts)])

@@ -27,7 +27,7 @@ def hop_shards(corpus: Corpus, views: Views) -> list[tuple[View, ShardRows]]:
             beyond = corpus.shards(parts[far])
             if view is None or views.find(parts[far]) is not None or not beyond:
                 continue
-            for digest in {str(d) for shard in corpus.shards(bridge) for d in shard.text["digest"]}:
+            for digest in sorted({str(d) for shard in corpus.shards(bridge) for d in shard.text["digest"]}):
                 spread = spread_over(corpus, digest, near)
                 for shard in beyond:
                     if shard.values.shape[1] == spread.shape[1] + 1:

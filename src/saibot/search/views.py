@@ -6,8 +6,9 @@ a part, can be joined: its key is a public function of the request's. A view is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -59,34 +60,49 @@ def key_id(key: Key) -> str:
     return view_id([part.keys_digest for part in key.parts])
 
 
+@dataclass(frozen=True)
+class _Column:
+    """A part of the request's key, or a coarser level of one: its label, and the place of each finest key in its domain."""
+
+    label: tuple[str, str | None]
+    place: np.ndarray
+    size: int
+
+
 class Views:
-    """Finds the view for a provider's key, if there is one."""
+    """Finds the views that a request has on a provider's key. Two parts with one domain (from, to) give a view each."""
 
     def __init__(self, key: RequestKey) -> None:
         self._key = key
-        self._simple: dict[str, tuple[tuple[str, str | None], np.ndarray, int]] = {}
-        for column, (name, domain) in enumerate(key.parts):
-            place = key.places[:, column]
-            self._simple.setdefault(domain.keys_digest, ((name, None), place, len(domain)))
+        self._columns: dict[str, dict[str, _Column]] = {}  # by the digest of the domain's keys, then by part
+        for number, (name, domain) in enumerate(key.parts):
+            place = key.places[:, number]
+            self._offer(domain.keys_digest, _Column((name, None), place, len(domain)))
             for level, _ in domain.parents:
                 coarse = domain.with_levels([level])
                 values = coarse.level_values(1)
-                self._simple.setdefault(keys_digest(values), ((name, level), coarse.parent_index(1)[place], len(values)))
-        self._short = {digest[:32]: entry for digest, entry in self._simple.items()}
+                self._offer(keys_digest(values), _Column((name, level), coarse.parent_index(1)[place], len(values)))
+
+    def _offer(self, digest: str, column: _Column) -> None:
+        self._columns.setdefault(view_id([digest]), {}).setdefault(column.label[0], column)
 
     def find(self, id: str) -> View | None:
-        """The view for a corpus's key id, or None: some part of that key is no function of the request's."""
-        parts = [self._short.get(digest) for digest in id.split("+")]
-        if any(part is None for part in parts):
-            return None
-        known = [part for part in parts if part is not None]
-        total = int(np.prod([size for _, _, size in known]))
+        """The first view on a corpus's key id, or None: some part of that key is no function of the request's."""
+        return next(iter(self.find_all(id)), None)
+
+    def find_all(self, id: str) -> list[View]:
+        """Every view on a key id: each part of that key looked up with another column of the request's."""
+        options = [tuple(self._columns.get(digest, {}).values()) for digest in id.split("+")]
+        return [self._view(chosen) for chosen in product(*options) if len({c.label for c in chosen}) == len(chosen)]
+
+    def _view(self, columns: tuple[_Column, ...]) -> View:
+        total = int(np.prod([column.size for column in columns]))
         index = np.zeros(len(self._key), np.int64)
         outside = np.zeros(len(self._key), bool)
-        for _, place, size in known:
-            outside |= place >= size
-            index = index * size + np.minimum(place, size - 1)
-        return View(tuple(part for part, _, _ in known), np.where(outside, total, index), total + 1)
+        for column in columns:
+            outside |= column.place >= column.size
+            index = index * column.size + np.minimum(column.place, column.size - 1)
+        return View(tuple(column.label for column in columns), np.where(outside, total, index), total + 1)
 
-    def all_of(self, ids: Mapping[str, object]) -> dict[str, View]:
-        return {id: view for id in ids if (view := self.find(id)) is not None}
+    def all_of(self, ids: Iterable[str]) -> dict[str, list[View]]:
+        return {id: found for id in ids if (found := self.find_all(id))}

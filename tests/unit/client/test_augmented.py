@@ -16,7 +16,7 @@ from saibot.client import Augmented, Corpus, Domains, SearchOptions, find_augmen
 from saibot.errors import InvalidInput
 from saibot.estimate.lookup import lookup_values
 
-from .conftest import card, provider_rows
+from .conftest import SHOPS, card, provider_rows
 
 
 @pytest.fixture
@@ -250,3 +250,53 @@ def test_after_a_union_columns_are_still_joined_to_all_rows(rows, corpus, sketch
     expected = slow.predict(found.augment(held_out)[names].to_numpy())
     np.testing.assert_allclose(found.model().predict(held_out), expected, atol=0.5)
     assert found.model().score(held_out) == pytest.approx(found.path().test_r2.iloc[-1], abs=1e-3)
+
+
+# ------------------------------------------------------------------------------------------------ one hop further
+
+
+def test_values_that_another_dataset_leads_to_are_joined_and_predicted_with(rows, tmp_path, sketch_of):
+    """The request has shops; visitors are known by shop and town, incomes by town only."""
+    rng = np.random.default_rng(5)
+    towns = [f"t{i}" for i in range(6)]
+    keys = card("x")["keys"] | {"town": {"domain": {"values": towns, "id": "towns"}}, "both": {"parts": ["shop", "town"]}}
+    income = dict(zip(towns, rng.uniform(10, 90, 6), strict=True))
+    share = rng.dirichlet(np.full(6, 0.5), len(SHOPS))
+    pairs = [(shop, town) for shop in SHOPS for town in towns]
+    visits = pd.DataFrame(pairs, columns=["shop", "town"]).assign(level=50.0)
+    visits = visits.loc[np.repeat(visits.index, np.rint(200 * share.ravel()).astype(int))]
+    corpus = Corpus.create(tmp_path / "hops", dtype="float64")
+    corpus.add([
+        sketch_of(visits, card("visits", keys=keys), "both"),
+        sketch_of(provider_rows(income, "town"), card("incomes", keys=keys), "town"),
+    ])  # fmt: skip
+    mean = visits.assign(income=visits.town.map(income)).groupby("shop").income.mean()
+    mine = rows.assign(sales=rows.shop.map(mean) + rng.normal(0, 2, len(rows)))
+    request = local_request(mine, target="sales", keys=["shop"], domains=Domains(corpus))
+    found = find_augmentation(request, corpus, SearchOptions(device="cpu", hops=True, always_first=True, most_steps=1))
+    assert found.columns == ("incomes via visits.level",)
+    found.save(tmp_path / "result.json")
+    again = Augmented.load(tmp_path / "result.json", Corpus(corpus.folder))
+    wide = again.augment(mine)
+    np.testing.assert_allclose(wide[found.columns[0]], mine.shop.map(mean), atol=1.5)
+    slow = LinearRegression().fit(wide[[*found.columns]].to_numpy(), wide.sales)
+    np.testing.assert_allclose(again.model().predict(mine), slow.predict(wide[[*found.columns]].to_numpy()), rtol=1e-8)
+
+
+def test_two_columns_with_one_domain_are_joined_each_in_its_own_right(rows, corpus, levels):
+    """From shop to shop: what the survey says of either end is a candidate, and both may be taken."""
+    rng = np.random.default_rng(9)
+    target = rng.choice(list(SHOPS), len(rows))
+    sales = rows.shop.map(levels["shop"]) - 2 * pd.Series(target).map(levels["shop"]) + rng.normal(0, 5, len(rows))
+    moved = rows.assign(to=target, sales=sales)
+    request = local_request(moved, target="sales", keys=["shop", "to"], domains=Domains(corpus))
+    found = find_augmentation(request, corpus, SearchOptions(device="cpu"))
+    assert list(found.to_frame().key[:2]) == ["to", "shop"]
+    assert found.columns == ("shops-survey.level", "shops-survey.level.2")
+    wide = found.augment(moved)
+    np.testing.assert_allclose(wide["shops-survey.level"], wide.to.map(levels["shop"]), atol=1.5)
+    np.testing.assert_allclose(wide["shops-survey.level.2"], wide.shop.map(levels["shop"]), atol=1.5)
+    slow = LinearRegression().fit(wide[[*found.columns]].to_numpy(), wide.sales)
+    np.testing.assert_allclose(found.model().coef_, slow.coef_, rtol=1e-7)
+    assert list(found.to_frame().step[:2]) == [1, 2]
+    found.plot()

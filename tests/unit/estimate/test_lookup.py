@@ -266,12 +266,19 @@ def test_no_noise_however_large_gives_a_value_out_of_bounds(count_sigma, sum_sig
     assert 0 <= found.reliability.min() <= found.reliability.max() <= 1
 
 
-def test_ten_thousand_keys_in_three_levels_take_well_under_a_second():
+def test_ten_thousand_keys_in_three_levels_are_not_a_loop_over_keys():
+    """A hundred times the keys may not take anything like a hundred times as long: ratios in one run."""
     import time
 
-    rng = np.random.default_rng(0)
-    parents = tree((10, 20), 50)
-    c, s = up(rng.poisson(10, 10_000) + 0.0, parents), up(rng.normal(size=10_000) * 3, parents)
-    start = time.perf_counter()
-    shrink(c, [x[None] for x in s], count_sigma=[8] * 3, sum_sigma=[9] * 3, rows=100_000, parents=parents)
-    assert time.perf_counter() - start < 2  # 0.05 s on an idle machine
+    def seconds(groups: int) -> float:
+        rng = np.random.default_rng(0)
+        parents = tree((10, 20), groups)
+        c, s = up(rng.poisson(10, 200 * groups) + 0.0, parents), up(rng.normal(size=200 * groups) * 3, parents)
+        best = float("inf")
+        for _ in range(3):
+            start = time.perf_counter()
+            shrink(c, [x[None] for x in s], count_sigma=[8] * 3, sum_sigma=[9] * 3, rows=100_000, parents=parents)
+            best = min(best, time.perf_counter() - start)
+        return best
+
+    assert seconds(50) < 40 * seconds(1)
