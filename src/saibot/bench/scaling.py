@@ -60,6 +60,7 @@ def write_report(found: dict[str, list[Point]], folder: Path) -> Path:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     folder.mkdir(parents=True, exist_ok=True)
     figure, panels = plt.subplots(1, 3, figsize=(11, 3.4), sharey=True, constrained_layout=True)
@@ -67,12 +68,16 @@ def write_report(found: dict[str, list[Point]], folder: Path) -> Path:
         sizes = [getattr(point, name) for point in points]
         times = [point.milliseconds for point in points]
         panel.plot(sizes, times, "o-", color="#0b6e99", linewidth=1.8, markersize=5)
+        slope, start = np.polyfit(sizes, times, 1)
         if name != "rows":
-            panel.plot(sizes, [times[-1] * size / sizes[-1] for size in sizes], "--", color="#999999", label="linear")
-            panel.legend(frameon=False)
-        panel.set(xscale="log", yscale="log", xlabel=name if name != "rows" else "rows of the request")
-        panel.set_title(f"grows as {name}^{growth(points, name):.2f}", fontsize=10)
-        panel.grid(alpha=0.25, which="both")
+            panel.plot([0, max(sizes)], [start, start + slope * max(sizes)], "--", color="#999999", label="straight line")
+            panel.legend(frameon=False, loc="upper left")
+        panel.set(xlabel=name if name != "rows" else "rows of the request", ylim=(0, None))
+        panel.xaxis.set_major_locator(MaxNLocator(5))
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
+        titles = {"candidates": "linear in candidates", "keys": "linear in keys", "rows": "the same for any number of rows"}
+        panel.set_title(titles[name], fontsize=10)
+        panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("one greedy step, ms")
     path = folder / "search-scaling.png"
