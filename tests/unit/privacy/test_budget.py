@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from saibot.errors import InvalidBudget, InvalidInput
@@ -76,11 +76,14 @@ def test_a_budget_cannot_be_changed():
 
 
 @given(numbers(), fractions_below_one(), st.integers(1, 1000))
+@example(Decimal("1"), Decimal("1.99999999999999999999999999999e-30"), 2)
+@example(Decimal("1.99999999999999999999999999999e-30"), Decimal("0.999999999999999999999999999999"), 2)
 def test_the_parts_of_a_split_never_exceed_the_whole(epsilon: Decimal, delta: Decimal, parts: int):
     try:
         part = Budget(epsilon, delta).split(parts)
     except InvalidBudget:  # a part too small to be a budget of its own
-        assert epsilon / parts < Decimal("1e-30") or delta / parts < Decimal("1e-30")
+        # In fractions: Decimal's own division would round 0.999...e-30 up to 1.000...e-30.
+        assert min(Fraction(epsilon), Fraction(delta)) / parts < Fraction(1, 10**30)
         return
     for whole, each in ((epsilon, part.epsilon), (delta, part.delta)):
         assert parts * Fraction(each) <= Fraction(whole)
