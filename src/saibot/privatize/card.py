@@ -193,7 +193,10 @@ class Card(CardPart):
     @classmethod
     def read(cls, path: Path) -> Card:
         try:
-            document = tomllib.loads(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            if "[FILL, FILL]" in text:
+                raise InvalidCard(f"the card {path} still says FILL.", hint="Write the public bounds of each feature there.")
+            document = tomllib.loads(text)
         except FileNotFoundError:
             raise InvalidCard(f"there is no card {path}.", hint="`saibot init TABLE` writes a template.") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
