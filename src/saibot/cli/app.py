@@ -12,7 +12,22 @@ from typing import Annotated
 import typer
 
 from saibot import __version__
-from saibot.cli import audit, augment, bench, demo, init, inspect, ledger, pack, plan, preview, privatize, search, split
+from saibot.cli import (
+    audit,
+    augment,
+    bench,
+    demo,
+    init,
+    inspect,
+    ledger,
+    pack,
+    plan,
+    preview,
+    privatize,
+    reproduce,
+    search,
+    split,
+)
 from saibot.errors import SaibotError
 
 app = typer.Typer(
@@ -23,7 +38,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, init, plan, preview, privatize, inspect, ledger, split, pack, search, augment, audit, bench):
+for module in (demo, init, plan, preview, privatize, inspect, ledger, split, pack, search, augment, reproduce, audit, bench):
     module.add_to(app)
 
 
