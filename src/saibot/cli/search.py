@@ -11,7 +11,7 @@ from saibot.cli.pack import DomainIdOption, DomainOption, given_domains
 from saibot.cli.show import JsonOption, number, print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from saibot.client import Augmented, Corpus, Domains, Request
+    from saibot.client import Augmented, Corpus, Domains, SearchRequest
 
 
 def add_to(app: typer.Typer) -> None:
@@ -99,7 +99,7 @@ def _request(
     features: list[str] | None,
     card: Path | None,
     domains: Domains,
-) -> Request:
+) -> SearchRequest:
     from saibot.client import local_request, private_request
     from saibot.client.request import is_sketch
     from saibot.errors import InvalidInput
@@ -140,7 +140,8 @@ def _report(found: Augmented, corpus: Corpus, shown: int) -> None:
 def _ranking(found: Augmented, shown: int) -> None:
     from rich.markup import escape
 
-    from saibot.client.augmented import identity, key_label
+    from saibot.client.augmented import identity
+    from saibot.search.document import key_label
 
     ranked = found.document["ranked"]
     taken = found.taken()

@@ -8,12 +8,13 @@ found.to_frame(); found.plot("gains.png"); found.augment(frame); found.model().p
 
 from saibot.client.augmented import Augmented, find_augmentation
 from saibot.client.domains import Domains
-from saibot.client.keys import KeyColumn
 from saibot.client.local import local_request
 from saibot.client.model import LinearModel
 from saibot.client.packing import Packed, pack_sketches
-from saibot.client.request import Request, private_request
-from saibot.search import Corpus, SearchOptions
+from saibot.client.request import private_request
+from saibot.client.values import ValueSource
+from saibot.search import Corpus, SearchOptions, SearchRequest
+from saibot.search.terms import KeyColumn
 
 __all__ = [
     "Augmented",
@@ -22,8 +23,9 @@ __all__ = [
     "KeyColumn",
     "LinearModel",
     "Packed",
-    "Request",
     "SearchOptions",
+    "SearchRequest",
+    "ValueSource",
     "find_augmentation",
     "local_request",
     "pack_sketches",

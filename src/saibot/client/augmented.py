@@ -1,7 +1,7 @@
 """What a search found, in the requester's hands: as a table, as a picture, joined to rows, as a model, and on disk.
 
-Everything is made from one document, the same that `save` writes as result.json. It names sketches by digest; their values
-stay in the corpus and are looked up there.
+Everything is made from one document, the same that `save` writes as result.json and that a platform answers. It names
+sketches by digest; their values stay in the corpus, or with the platform, and are looked up there.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saibot.client.keys import KeyColumn, request_key
-from saibot.client.model import LinearModel, Lookup, fitted
-from saibot.client.request import FeatureColumn, Request, Units
-from saibot.client.saved import domain_from_json, domain_to_json, read_result
+from saibot.client.keys import request_key
+from saibot.client.model import LinearModel
+from saibot.client.saved import read_result
 from saibot.client.tables import read_columns, with_columns, write_augmented
+from saibot.client.values import ValueSource, looked_up
 from saibot.errors import InvalidInput
 from saibot.privatize.privatize import write_safely
 from saibot.privatize.read import TableLike
-from saibot.search import Corpus, SearchOptions, SearchResult, Strategy, search
-from saibot.search.hops import hop_shards
-from saibot.search.shard import ShardRows
-from saibot.search.views import RequestKey, View, Views
+from saibot.search import Corpus, SearchOptions, SearchRequest, Strategy, search
+from saibot.search.document import checked_document, document_of, domain_from_json, key_label
+from saibot.search.terms import FeatureColumn, KeyColumn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +35,7 @@ RANKED = [
 
 
 def find_augmentation(
-    request: Request,
+    request: SearchRequest,
     corpus: Corpus,
     options: SearchOptions | None = None,
     *,
@@ -44,21 +43,26 @@ def find_augmentation(
     progress: Callable[[str, float | None], None] = lambda stage, part: None,
 ) -> Augmented:
     """Search a corpus with a request of either kind."""
-    found = search(request.asked, corpus, options, strategy=strategy, progress=progress)
-    return Augmented(_document(request, found, corpus), corpus)
+    found = search(request, corpus, options, strategy=strategy, progress=progress)
+    return Augmented(document_of(found, request), corpus)
 
 
 class Augmented:
     """The accepted augmentations in order, the ranking they were chosen from, and the model they give."""
 
-    def __init__(self, document: dict[str, Any], corpus: Corpus | None) -> None:
-        self.document = document
-        self._corpus = corpus
+    def __init__(self, document: Any, source: Corpus | ValueSource | None = None) -> None:
+        """From a document of `saibot.search.document`, be it made here or by a platform.
+
+        `source` is where the chosen values are looked up: a corpus, or anything that gives sketches by digest. It is
+        needed to augment and to predict, not to look.
+        """
+        self.document = checked_document(document, "the document")
+        self._source = source
 
     @classmethod
-    def load(cls, path: Path | str, corpus: Corpus | None = None) -> Augmented:
-        """Read what `save` wrote. The corpus is needed to augment and to predict, not to look."""
-        return cls(read_result(Path(path)), corpus)
+    def load(cls, path: Path | str, source: Corpus | ValueSource | None = None) -> Augmented:
+        """Read what `save` wrote."""
+        return cls(read_result(Path(path)), source)
 
     def save(self, path: Path | str) -> None:
         """Write result.json. It holds the model, that is, statistics of the requester's own rows: keep it like them."""
@@ -145,7 +149,9 @@ class Augmented:
         names = [key.column for key in keys]
         key, (codes,) = request_key(keys, [read_columns(table, names, text=names)])
         assert key is not None
-        return {column["name"]: _looked_up(self._values_from(), column, key)[codes] for column in self.document["columns"]}
+        if self._source is None:
+            raise InvalidInput("the values of a result come from its corpus.", hint="Load it with `source=Corpus(FOLDER)`.")
+        return {column["name"]: looked_up(self._source, column, key)[codes] for column in self.document["columns"]}
 
     def model(self, *, columns: Mapping[str, str] | None = None) -> LinearModel:
         """The regression with all chosen columns, fitted on the request's moments."""
@@ -179,117 +185,7 @@ class Augmented:
             for key in keys
         ]
 
-    def _values_from(self) -> Corpus:
-        if self._corpus is None:
-            raise InvalidInput("the values of a result come from its corpus.", hint="Load it with `corpus=Corpus(FOLDER)`.")
-        return self._corpus
-
 
 def identity(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """What tells a candidate from all others: sketch, feature, and the columns it is joined on."""
-    return entry["digest"], str(entry["feature"]), key_label(entry["key"])
-
-
-def key_label(key: list[dict[str, Any]]) -> str:
-    return ", ".join(part["part"] if part["level"] is None else f"{part['part']}.{part['level']}" for part in key)
-
-
-def _document(request: Request, found: SearchResult, corpus: Corpus) -> dict[str, Any]:
-    """The result with coefficients in original units, and with what it takes to use it."""
-    document = found.to_json()
-    target_scale = request.units[found.target].scale
-    for entry in (*document["steps"], *document["ranked"]):
-        if entry["coefficient"] is not None:
-            entry["coefficient"] *= target_scale
-    columns, lookups = [], []
-    names = set(request.asked.train.features)
-    for step, entry in zip(found.steps, document["steps"], strict=True):
-        if step.found.kind != "join":
-            continue
-        name = _new_name(step.column, names)
-        assert request.asked.key is not None
-        _, shard, row = _placed(corpus, entry, request.asked.key)
-        units = _units(shard, row)
-        lookups.append(Lookup(name, units))
-        entry["column"] = name
-        columns.append({
-            "name": name,
-            "dataset": step.found.dataset,
-            "digest": step.found.digest,
-            "feature": step.found.feature,
-            "unit": str(shard.text["unit"][row]),
-            "key": entry["key"],
-            "mean": units.offset,
-            "reliability": step.found.reliability,
-        })  # fmt: skip
-    keys = [
-        {"name": key.name, "column": key.column, "domains": [domain_to_json(domain) for domain in key.domains]}
-        for key in request.keys
-    ]
-    return document | {
-        "rows": {
-            "train": int(request.asked.train.count),
-            "test": None if request.asked.test is None else int(request.asked.test.count),
-        },
-        "keys": keys,
-        "columns": columns,
-        "model": None if found.final is None else fitted(request, found.final, lookups),
-        "notes": list(request.notes),
-    }
-
-
-def _new_name(wanted: str, taken: set[str]) -> str:
-    """The wanted name, told apart from those there are."""
-    name, number = wanted, 2
-    while name in taken:
-        name, number = f"{wanted}.{number}", number + 1
-    taken.add(name)
-    return name
-
-
-def _placed(corpus: Corpus, column: Mapping[str, Any], key: RequestKey) -> tuple[View, ShardRows, int]:
-    """Where a chosen feature stands: the view that the keys have on it, its shard and its row there."""
-    views = Views(key)
-    joined_on = tuple((part["part"], part["level"]) for part in column["key"])
-    known = False
-    for id in corpus.key_ids:
-        for shard in corpus.shards(id):
-            row = _row(shard, column)
-            known = known or row is not None
-            view = next((view for view in views.find_all(id) if view.parts == joined_on), None)
-            if row is not None and view is not None:
-                return view, shard, row
-    if column["digest"] in corpus.digests:
-        for view, shard in hop_shards(corpus, views):  # values that another dataset's counts lead to
-            row = _row(shard, column)
-            if row is not None and view.parts == joined_on:
-                return view, shard, row
-    if known:
-        name = f"{column['dataset']}.{column['feature']}"
-        raise InvalidInput(f"{name} was joined on {key_label(column['key'])}, which these keys do not give.")
-    raise InvalidInput(
-        f"the corpus {corpus.folder} does not hold the sketch {column['digest'][:12]} of {column['dataset']!r}, "
-        "which the result uses.",
-        hint="Give the corpus that was searched, or search again: it may have been withdrawn.",
-    )
-
-
-def _row(shard: ShardRows, column: Mapping[str, Any]) -> int | None:
-    text = shard.text
-    same = (text["digest"] == column["digest"]) & (text["feature"] == column["feature"])
-    rows = np.flatnonzero(same & (text["dataset"] == column["dataset"]))
-    return int(rows[0]) if len(rows) else None
-
-
-def _looked_up(corpus: Corpus, column: Mapping[str, Any], key: RequestKey) -> np.ndarray:
-    """A chosen column's value for every finest key, in original units."""
-    view, shard, row = _placed(corpus, column, key)
-    units = _units(shard, row)
-    values: np.ndarray = (units.offset + units.scale * shard.values[row].astype(np.float64))[view.index]
-    return values
-
-
-def _units(shard: ShardRows, row: int) -> Units:
-    """A shard holds deviations from the feature's mean: `original = units.offset + units.scale * deviation`."""
-    offset, scale, mean = (float(shard.numbers[number][row]) for number in ("offset", "scale", "mean"))
-    return Units(offset + scale * mean, scale)
+    """What tells a candidate from all others: sketch, feature, the columns it is joined on, and through which dataset."""
+    return entry["digest"], str(entry["feature"]), key_label(entry["key"]), str(entry.get("via"))

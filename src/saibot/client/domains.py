@@ -13,12 +13,14 @@ from functools import cached_property
 
 import numpy as np
 
-from saibot.client.keys import KeyColumn, places_of
+from saibot.client.keys import places_of
 from saibot.discover.domains import DomainRegistry, generated_domain
 from saibot.errors import InvalidDomain, InvalidSketch
 from saibot.search import Corpus
+from saibot.search.asking import domain_of_part, known_domains
+from saibot.search.terms import KeyColumn
 from saibot.search.views import view_id
-from saibot.sketch import OTHER, KeyDomain, KeyPart, Sketch
+from saibot.sketch import KeyDomain, KeyPart, Sketch
 from saibot.sketch.domain import keys_digest
 
 LOOKED_AT = 1000  # of a column's commonest keys: a domain that has none of them is not looked at any further
@@ -32,17 +34,6 @@ class Fit:
     domain: KeyDomain
     coverage: float
     opens: frozenset[str]
-
-
-def rebuilt(sketch: Sketch, number: int) -> KeyDomain:
-    """The keys of one part as the sketch lists them, without coarser levels."""
-    assert sketch.header.key is not None
-    part = sketch.header.key.parts[number]
-    values = tuple(key for key in dict.fromkeys(map(str, sketch.levels[0].keys[number])) if key != OTHER)
-    domain = KeyDomain(part.domain, part.version, values)
-    if domain.keys_digest != part.keys_digest:
-        raise InvalidSketch(f"the keys of {sketch.header.dataset.name!r} are not those of its key domain.")
-    return domain
 
 
 def level_domain(domain: KeyDomain, level: str) -> KeyDomain:
@@ -72,22 +63,11 @@ class Domains:
 
     def of_part(self, sketch: Sketch, number: int = 0) -> KeyDomain:
         """The domain of a sketch's key part, with its coarser levels where anyone knows them."""
-        assert sketch.header.key is not None
-        part = sketch.header.key.parts[number]
-        return self.with_levels(part) or rebuilt(sketch, number)
+        return domain_of_part(sketch, number, self.with_levels)
 
     def with_levels(self, part: KeyPart) -> KeyDomain | None:
         """The very domain that a sketch names, if it is known beyond the sketch."""
-        for domain in self._given:
-            if domain.keys_digest == part.keys_digest:
-                return domain
-        generated = generated_domain(part.domain)
-        if generated is not None and generated.keys_digest == part.keys_digest:
-            return generated
-        try:
-            return self.registry.find(part.digest) if self.registry is not None else None
-        except InvalidDomain:  # its file is damaged: the sketch itself still lists the keys
-            return None
+        return known_domains(self.registry, self._given)(part)
 
     def named(self, id: str) -> KeyDomain:
         """The domain with this id, the latest version of it."""

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from saibot.client.tables import key_codes
+from saibot.search.terms import KeyColumn
 from saibot.search.views import RequestKey
 from saibot.sketch import KeyDomain
 
 WHOLE = 1_000_000  # keys of a domain that is taken whole
-
-
-@dataclass(frozen=True)
-class KeyColumn:
-    """A key of the request: its column, and one or more public domains that its values are looked up in.
-
-    Providers may list the same keys in domains of their own (another range of days, say); a local request can be joined
-    with all of them, because it holds the keys themselves.
-    """
-
-    name: str
-    column: str
-    domains: tuple[KeyDomain, ...]
 
 
 def places_of(texts: Sequence[str], domain: KeyDomain) -> np.ndarray:

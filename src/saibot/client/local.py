@@ -10,8 +10,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from saibot.client.domains import Domains, best_domains
-from saibot.client.keys import KeyColumn, places_of, request_key
-from saibot.client.request import FeatureColumn, Request, Units
+from saibot.client.keys import places_of, request_key
 from saibot.client.tables import key_codes, numbers, read_columns
 from saibot.errors import InvalidInput, InvalidTable
 from saibot.estimate.moments import KeyedMoments, exact_moments
@@ -19,6 +18,7 @@ from saibot.privatize.card import Card
 from saibot.privatize.read import TableLike
 from saibot.privatize.schema import resolve_key
 from saibot.search import SearchRequest
+from saibot.search.terms import FeatureColumn, KeyColumn, Terms, Units
 from saibot.sketch import Feature, KeyDomain
 
 Keys = Sequence[str] | Mapping[str, KeyDomain | str | None]
@@ -43,7 +43,7 @@ def local_request(
     card: Card | None = None,
     domains: Domains | None = None,
     name: str = "request",
-) -> Request:
+) -> SearchRequest:
     """A request from tables: paths, pandas, polars or Arrow.
 
     `keys` names key columns, or keys of the card; a mapping gives a column its domain, or the id of one. Otherwise the
@@ -65,20 +65,20 @@ def local_request(
     for values, which in ((first, "training"), (second, "test")):
         if values is not None and values.without_target:
             notes.append(f"{values.without_target:,} rows of the {which} table have no target and are left out")
-    return Request(
-        asked=SearchRequest(
-            train=_moments(first, units, codes[0], size),
-            test=None if second is None else _moments(second, units, codes[1], size),
-            target=target,
-            key=key,
-            name=name,
-            facts=_facts(units, card),
+    return SearchRequest(
+        train=_moments(first, units, codes[0], size),
+        test=None if second is None else _moments(second, units, codes[1], size),
+        target=target,
+        key=key,
+        name=name,
+        facts=_facts(units, card),
+        terms=Terms(
+            units=units,
+            features=tuple(FeatureColumn(n, columns[n], missing=units[n].offset) for n in columns if n != target),
+            target_column=columns[target],
+            keys=tuple(resolved),
+            notes=tuple(notes),
         ),
-        units=units,
-        features=tuple(FeatureColumn(n, columns[n], missing=units[n].offset) for n in columns if n != target),
-        target_column=columns[target],
-        keys=tuple(resolved),
-        notes=tuple(notes),
     )
 
 

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from saibot.client.request import FeatureColumn, Request, Units
 from saibot.client.tables import column_names, numbers, read_columns
 from saibot.errors import InvalidInput
 from saibot.privatize.read import TableLike
-from saibot.search.state import State
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """A column that the search has joined, and its units: `original = units.offset + units.scale * deviation`."""
-
-    name: str
-    units: Units
+from saibot.search.terms import FeatureColumn
 
 
 class LinearModel:
@@ -76,26 +65,6 @@ class LinearModel:
 
     def __repr__(self) -> str:
         return f"LinearModel({self.target} ~ {' + '.join(self.feature_names_in_) or '1'})"
-
-
-def fitted(request: Request, final: State, lookups: list[Lookup]) -> dict[str, Any]:
-    """The model that the search ended with, in original units, as the plain values that `LinearModel` is made of."""
-    target = request.asked.target
-    names = (*request.asked.train.features, *(lookup.name for lookup in lookups))  # as the state has them, in order
-    units = request.units | {lookup.name: lookup.units for lookup in lookups}
-    means = {n: units[n].offset + units[n].scale * float(at) for n, at in zip(names, final.origin, strict=True)}
-    explaining = [name for name in names if name != target]
-    coefficients = {
-        name: float(slope) * units[target].scale / units[name].scale
-        for name, slope in zip(explaining, final.theta(), strict=True)
-    }
-    return {
-        "target": {"name": target, "column": request.target_column},
-        "own": [asdict(column) for column in request.features],
-        "lookups": [lookup.name for lookup in lookups],
-        "coefficients": coefficients,
-        "intercept": means[target] - sum(slope * means[name] for name, slope in coefficients.items()),
-    }
 
 
 def _own_values(rows: pa.Table | None, column: FeatureColumn) -> np.ndarray:

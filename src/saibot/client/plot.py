@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from saibot.client.augmented import Augmented, identity, key_label
+from saibot.client.augmented import Augmented, identity
 from saibot.errors import InvalidInput
+from saibot.search.document import key_label
 
 # Okabe and Ito's colours: told apart with every kind of colour vision, and by marker and dash besides.
 TRAIN, TEST, TAKEN, LEFT, INK, FAINT = "#0072B2", "#D55E00", "#009E73", "#8C8C8C", "#222222", "#D9D9D9"

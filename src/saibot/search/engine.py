@@ -14,6 +14,7 @@ from saibot.search.scoring import score
 from saibot.search.shard import ShardRows
 from saibot.search.state import State
 from saibot.search.sweep import sweep
+from saibot.search.terms import Units
 from saibot.search.views import View, Views
 
 
@@ -36,6 +37,21 @@ class Candidate:
     @property
     def feature(self) -> str:
         return str(self.shard.text["feature"][self.row])
+
+    @property
+    def via(self) -> str | None:
+        """The digest of the dataset whose counts lead to this one; None where the request's own key does."""
+        return str(self.shard.text["via"][self.row]) if "via" in self.shard.text else None
+
+    @property
+    def identity(self) -> tuple[str, str, tuple[tuple[str, str | None], ...], str | None]:
+        """What tells it from all others: sketch, feature, what it is joined on, and through which dataset."""
+        return self.digest, self.feature, self.view.parts, self.via
+
+    @property
+    def units(self) -> Units:
+        """Values are deviations from the feature's mean: `original = units.offset + units.scale * deviation`."""
+        return Units(self.number("offset") + self.number("scale") * self.number("mean"), self.number("scale"))
 
     def number(self, name: str) -> float:
         return float(self.shard.numbers[name][self.row])

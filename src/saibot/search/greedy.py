@@ -115,7 +115,7 @@ class _Work:
         if not self._joinable or not len(self.engine):
             return None
         board = self.engine.board(self.train, quantile=self.options.ranking_quantile)
-        taken = {(step.found.digest, step.found.feature, step.found.key) for step in self.steps}
+        taken = {step.found.identity for step in self.steps}
         order = board.order(self.options.shown + len(taken))
         if first:
             self.ranked = tuple(
@@ -124,7 +124,7 @@ class _Work:
             self.dropped = (*explain_dropped(self.engine, board, self.corpus), *self._refused)
         for number in map(int, order):
             candidate = self.engine.candidate(number)
-            if (candidate.digest, candidate.feature, candidate.view.parts) not in taken:
+            if candidate.identity not in taken:
                 found = describe(candidate, board, number, self.options)
                 return candidate, found, accepted(board, number, len(self), self.options)
         return None
@@ -224,6 +224,10 @@ def describe(candidate: Candidate, board: Board, number: int, options: SearchOpt
         reliability=candidate.number("reliability"),
         rows=None if np.isnan(rows) else int(rows),
         note=note,
+        via=candidate.via,
+        units=candidate.units,
+        unit=str(candidate.shard.text["unit"][candidate.row]),
+        spread=spread,
     )
 
 

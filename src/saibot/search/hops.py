@@ -13,6 +13,7 @@ from saibot.estimate.lookup import lookup_values
 from saibot.search.corpus import Corpus
 from saibot.search.shard import ShardRows
 from saibot.search.views import View, Views
+from saibot.sketch import Sketch
 
 
 def hop_shards(corpus: Corpus, views: Views) -> list[tuple[View, ShardRows]]:
@@ -31,26 +32,33 @@ def hop_shards(corpus: Corpus, views: Views) -> list[tuple[View, ShardRows]]:
                 spread = spread_over(corpus, digest, near)
                 for shard in beyond:
                     if shard.values.shape[1] == spread.shape[1] + 1:
-                        name = corpus.name_of(digest)
-                        found.append((view, _through(shard, spread, name)))
+                        found.append((view, through(shard, spread, corpus.name_of(digest), digest)))
     return found
 
 
 def spread_over(corpus: Corpus, digest: str, near: int) -> np.ndarray:
+    """The spread of a bridge that the corpus holds."""
+    return spread_of(corpus.sketch(digest), near)
+
+
+def spread_of(bridge: Sketch, near: int) -> np.ndarray:
     """(near keys, far keys): the share of a bridge's rows that each far key has within a near one; rows sum to 1 or 0."""
-    sketch = corpus.sketch(digest)
-    assert sketch.header.key is not None
-    sizes = [part.size for part in sketch.header.key.parts]
-    counts = np.maximum(lookup_values(sketch).counts[:-1], 0.0).reshape(sizes)
+    assert bridge.header.key is not None
+    sizes = [part.size for part in bridge.header.key.parts]
+    counts = np.maximum(lookup_values(bridge).counts[:-1], 0.0).reshape(sizes)
     counts = counts if near == 0 else counts.T
     total = counts.sum(axis=1, keepdims=True)
     shares: np.ndarray = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
     return shares
 
 
-def _through(shard: ShardRows, spread: np.ndarray, bridge: str) -> ShardRows:
-    """A far shard's values averaged over the spread; keys without rows in the bridge get the mean, a deviation of 0."""
+def through(shard: ShardRows, spread: np.ndarray, bridge: str, digest: str) -> ShardRows:
+    """A far shard's values averaged over the spread; keys without rows in the bridge get the mean, a deviation of 0.
+
+    Names are for people, and several bridges may share one: `via` says which it was, by digest.
+    """
     values = np.zeros((len(shard), len(spread) + 1), shard.values.dtype)
     values[:, :-1] = shard.values[:, :-1] @ spread.T
     names = np.array([f"{name} via {bridge}" for name in shard.text["dataset"]], dtype=object)
-    return ShardRows(shard.text | {"dataset": names}, shard.numbers, values)
+    via = np.full(len(shard), digest, dtype=object)
+    return ShardRows(shard.text | {"dataset": names, "via": via}, shard.numbers, values)

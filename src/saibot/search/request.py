@@ -8,6 +8,7 @@ from typing import Literal
 from saibot.errors import InvalidInput
 from saibot.estimate.moments import KeyedMoments
 from saibot.privacy import Neighbours
+from saibot.search.terms import Terms
 from saibot.search.views import RequestKey
 from saibot.sketch import Feature
 
@@ -23,6 +24,8 @@ class SearchRequest:
     name: str = "request"
     facts: tuple[Feature, ...] = ()  # kind, unit and bounds of the features in order: what unions are matched by
     neighbours: Neighbours | None = None  # the relation that protects a private request
+    own: tuple[str, ...] = ()  # digests of the requester's sketches: they are no candidates, should a corpus hold them
+    terms: Terms | None = None  # what the numbers mean to the one who asks; a document of the result needs it
 
     def __post_init__(self) -> None:
         self.train.position(self.target)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from saibot.search.state import State
+from saibot.search.terms import Units
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,14 @@ class Found:
     reliability: float | None  # how much of the values' spread is signal
     rows: int | None
     note: str
+    via: str | None = None  # digest of the dataset whose counts lead to it, one hop further
+    units: Units | None = None  # of a join: `original = offset + scale * deviation`
+    unit: str = ""
+    spread: float | None = None  # of a join: variance of its values between keys, scaled
+
+    @property
+    def identity(self) -> tuple[str, str | None, tuple[tuple[str, str | None], ...], str | None]:
+        return self.digest, self.feature, self.key, self.via
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -40,6 +49,7 @@ class Found:
             "reliability": self.reliability,
             "rows": self.rows,
             "note": self.note,
+            "via": self.via,
         }
 
 

@@ -13,10 +13,14 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from saibot.client import Augmented, Corpus, Domains, SearchOptions, find_augmentation, local_request
+from saibot.discover.domains import generated_domain
 from saibot.errors import InvalidInput
 from saibot.estimate.lookup import lookup_values
+from saibot.privacy import Budget
 
 from .conftest import SHOPS, card, provider_rows
+
+SMALL = Budget("1", "1e-6")  # the test's noise is none, but values are shrunk as if it were of this size
 
 
 @pytest.fixture
@@ -300,3 +304,59 @@ def test_two_columns_with_one_domain_are_joined_each_in_its_own_right(rows, corp
     np.testing.assert_allclose(found.model().coef_, slow.coef_, rtol=1e-7)
     assert list(found.to_frame().step[:2]) == [1, 2]
     found.plot()
+
+
+# ------------------------------------------------------------------------------------------------ a platform's document
+
+
+class Fetched:
+    """Gives sketches by digest, as a platform's client does, and knows the domains that it is told."""
+
+    def __init__(self, sketches, domains=()):
+        self._sketches = {sketch.digest: sketch for sketch in sketches}
+        self._domains = {domain.keys_digest: domain for domain in domains}
+
+    def sketch(self, digest):
+        return self._sketches[digest]
+
+    def domain(self, part):
+        return self._domains.get(part.keys_digest)
+
+
+def test_a_document_from_elsewhere_is_used_with_sketches_fetched_by_digest(found, rows, sketches):
+    sent = json.loads(json.dumps(found.document))
+    again = Augmented(sent, Fetched(sketches))
+    for name in found.columns:
+        np.testing.assert_allclose(again.augment(rows)[name], found.augment(rows)[name], rtol=1e-6)
+    np.testing.assert_allclose(again.model().predict(rows), found.model().predict(rows), rtol=1e-6)
+    pd.testing.assert_frame_equal(again.to_frame(), found.to_frame())
+
+
+def test_values_packed_without_their_levels_are_read_without_them(rows, sketches, tmp_path, sketch_of):
+    """A corpus that did not know the days' months has other values than one that did; the document tells which."""
+    weather = sketch_of(
+        provider_rows({f"2013-01-{d:02d}": 20.0 + d for d in range(1, 29)}, "day", each=3), card("w"), "day", budget=SMALL
+    )
+    days = generated_domain(weather.header.key.parts[0].domain)
+    seen = []
+    for known in (True, False):
+        corpus = Corpus.create(tmp_path / f"levels{known}")
+        assert corpus.add([weather], {days.digest: days} if known else {}) == []
+        request = local_request(rows, target="sales", keys=["day"], domains=Domains(corpus))
+        here = find_augmentation(request, corpus, SearchOptions(always_first=True, most_steps=1))
+        there = Augmented(here.document, Fetched([weather], [days]))
+        seen.append(there.augment(rows)["w.level"])
+        np.testing.assert_allclose(seen[-1], here.augment(rows)["w.level"], rtol=1e-5)
+    assert np.abs(seen[0] - seen[1]).max() > 0.1
+
+
+def test_another_sketch_than_the_one_asked_for_is_refused(found, rows, sketches):
+    swapped = Fetched([])
+    swapped.sketch = lambda digest: next(sketch for sketch in sketches if sketch.digest != digest)
+    with pytest.raises(InvalidInput, match="another one was given"):
+        Augmented(found.document, swapped).augment(rows)
+
+
+def test_a_document_that_is_none_is_refused():
+    with pytest.raises(InvalidInput, match="no result of a search"):
+        Augmented({"items": []})

@@ -58,17 +58,17 @@ def test_the_model_of_a_private_request_reads_raw_rows_as_they_were_privatised(r
 
 def test_a_days_key_reaches_months_without_any_file(pair, corpus):
     request = private_request(pair("day")[0], target="sales", domains=Domains(None))
-    assert [name for name, _ in request.keys[0].domains[0].parents] == ["month", "year"]
-    assert len(request.asked.key) == len(request.keys[0].domains[0]) + 1
+    assert [name for name, _ in request.terms.keys[0].domains[0].parents] == ["month", "year"]
+    assert len(request.key) == len(request.terms.keys[0].domains[0]) + 1
 
 
 def test_a_list_of_keys_is_rebuilt_from_the_sketch_and_a_file_adds_its_levels(pair):
     train, _ = pair()
     plain = private_request(train, target="sales")
-    assert plain.keys[0].domains[0].values == SHOPS and plain.keys[0].domains[0].parents == ()
+    assert plain.terms.keys[0].domains[0].values == SHOPS and plain.terms.keys[0].domains[0].parents == ()
     town = KeyDomain.of("shops", SHOPS, parents={"town": ["a"] * 6 + ["b"] * 6})
     rich = private_request(train, target="sales", domains=Domains(None, [town]))
-    assert rich.keys[0].domains[0].parents[0][0] == "town"
+    assert rich.terms.keys[0].domains[0].parents[0][0] == "town"
 
 
 def test_a_composite_key_is_joined_part_by_part(rows, sketch_of, corpus):
@@ -84,8 +84,8 @@ def test_a_composite_key_is_joined_part_by_part(rows, sketch_of, corpus):
 
 def test_own_features_may_be_chosen_or_left_out(pair):
     train, _ = pair()
-    assert private_request(train, target="sales").asked.train.features == ("price", "sales")
-    assert private_request(train, target="sales", features=[]).asked.train.features == ("sales",)
+    assert private_request(train, target="sales").train.features == ("price", "sales")
+    assert private_request(train, target="sales", features=[]).train.features == ("sales",)
 
 
 # ------------------------------------------------------------------------------------------------ bad input
@@ -125,8 +125,8 @@ def test_different_budgets_are_told_and_searched_all_the_same(rows, pair, sketch
     train, _ = pair()
     cheaper = sketch_of(rows[2000:], card("cheap", features=FEATURES), "shop", budget=Budget("10", "1e-6"))
     request = private_request(train, test=cheaper, target="sales")
-    assert any("different budgets" in note and "ε=10," in note for note in request.notes)
-    assert any("not private" in note for note in request.notes)  # the noise of these tests is simulated
+    assert any("different budgets" in note and "ε=10," in note for note in request.terms.notes)
+    assert any("not private" in note for note in request.terms.notes)  # the noise of these tests is simulated
 
 
 def test_a_sketch_without_order_two_or_without_a_file_is_told(rows, sketch_of, tmp_path):
@@ -141,10 +141,10 @@ def test_a_sketch_without_order_two_or_without_a_file_is_told(rows, sketch_of, t
 def test_a_keyless_request_says_that_nothing_can_be_joined(rows, sketch_of):
     keyless = sketch_of(rows, card("keyless", features=FEATURES), None, layout="union")
     request = private_request(keyless, target="sales")
-    assert request.asked.key is None and any("no key" in note for note in request.notes)
+    assert request.key is None and any("no key" in note for note in request.terms.notes)
 
 
 def test_paths_are_read(pair, tmp_path):
     path = tmp_path / "train.saibot"
     path.write_bytes(write_sketch(pair()[0]))
-    assert private_request(path, target="sales").asked.name == "train"
+    assert private_request(path, target="sales").name == "train"

@@ -1,0 +1,143 @@
+"""The values that a result has chosen, looked up for the requester's keys: in a corpus, or in sketches fetched by digest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from saibot.client.domains import level_domain
+from saibot.errors import InvalidInput
+from saibot.search import Corpus, RequestKey
+from saibot.search.asking import known_domains
+from saibot.search.corpus import pack
+from saibot.search.document import key_label
+from saibot.search.hops import hop_shards, spread_of, through
+from saibot.search.shard import ShardRows
+from saibot.search.views import View, Views, key_id, view_id
+from saibot.sketch import KeyDomain, KeyPart, Sketch
+
+
+class ValueSource(Protocol):
+    """Whoever can give a published sketch by its digest: a platform's client, a cache, a folder."""
+
+    def sketch(self, digest: str) -> Sketch: ...
+
+    def domain(self, part: KeyPart) -> KeyDomain | None:
+        """The domain that a sketch's key names, with its coarser levels, where it is known."""
+
+
+Place = tuple[View, ShardRows, int]  # the view that the keys have on a feature, its shard and its row there
+
+
+def looked_up(source: Corpus | ValueSource, column: Mapping[str, Any], key: RequestKey) -> np.ndarray:
+    """A chosen column's value for every finest key, in original units."""
+    view, shard, row = _in_corpus(source, column, key) if isinstance(source, Corpus) else _in_sketches(source, column, key)
+    # A shard holds deviations from the feature's mean.
+    offset, scale, mean = (float(shard.numbers[number][row]) for number in ("offset", "scale", "mean"))
+    values: np.ndarray = (offset + scale * (mean + shard.values[row].astype(np.float64)))[view.index]
+    return values
+
+
+def _in_corpus(corpus: Corpus, column: Mapping[str, Any], key: RequestKey) -> Place:
+    views = Views(key)
+    known = False
+    if column.get("via") is None:
+        for id in corpus.key_ids:
+            for shard in corpus.shards(id):
+                row = _row(shard, column)
+                known = known or row is not None
+                view = _view(views, id, column)
+                if row is not None and view is not None:
+                    return view, shard, row
+    elif {column["digest"], column["via"]} <= set(corpus.digests):
+        known = True
+        for view, shard in hop_shards(corpus, views):
+            row = _row(shard, column)
+            if row is not None and view.parts == _joined_on(column):
+                return view, shard, row
+    if known:
+        raise _no_key(column)
+    raise InvalidInput(
+        f"the corpus {corpus.folder} does not hold the sketch {column['digest'][:12]} of {column['dataset']!r}, "
+        "which the result uses.",
+        hint="Give the corpus that was searched, or search again: it may have been withdrawn.",
+    )
+
+
+def _in_sketches(source: ValueSource, column: Mapping[str, Any], key: RequestKey) -> Place:
+    sketch, views = _fetched(source, column["digest"]), Views(key)
+    if sketch.header.key is None or column["feature"] not in sketch.features:
+        raise InvalidInput(f"the sketch of {column['dataset']!r} is not the one that the result uses.")
+    shard = _packed(sketch, source, column, key)
+    row = sketch.features.index(column["feature"])
+    id = key_id(sketch.header.key)
+    if column.get("via") is None:
+        view = _view(views, id, column)
+        if view is not None:
+            return view, shard, row
+        raise _no_key(column)
+    bridge = _fetched(source, column["via"])
+    parts = [view_id([part.keys_digest]) for part in bridge.header.key.parts] if bridge.header.key else []
+    for near, far in ((0, 1), (1, 0)) if len(parts) == 2 else ():
+        view = _view(views, parts[near], column)
+        if view is not None and parts[far] == id:
+            return view, through(shard, spread_of(bridge, near), bridge.header.dataset.name, bridge.digest), row
+    raise _no_key(column)
+
+
+def _packed(sketch: Sketch, source: ValueSource, column: Mapping[str, Any], key: RequestKey) -> ShardRows:
+    """The sketch's values as the search had them: with its coarser key levels, if those were known where it was packed.
+
+    A result does not carry domains of providers, only the spread of the values it chose, which tells both apart.
+    """
+    packed = [pack(sketch, None)]
+    assert sketch.header.key is not None
+    part, row = sketch.header.key.parts[0], sketch.features.index(column["feature"])
+    if sketch.header.key.levels:
+        for domain in (source.domain(part), known_domains(None, [*_domains(key)])(part)):
+            try:
+                packed += [pack(sketch, domain)] if domain is not None else []
+            except InvalidInput:  # the same keys with other levels
+                continue
+    wanted = column.get("spread")
+    if wanted is None:
+        return packed[-1]
+    return min(packed, key=lambda rows: abs(float(rows.numbers["spread"][row]) - wanted))
+
+
+def _domains(key: RequestKey) -> Iterable[KeyDomain]:
+    for _, domain in key.parts:
+        yield domain
+        for level, _ in domain.parents:
+            yield level_domain(domain, level)
+
+
+def _fetched(source: ValueSource, digest: str) -> Sketch:
+    sketch = source.sketch(digest)
+    if sketch.digest != digest:
+        raise InvalidInput(f"instead of the sketch {digest[:12]} another one was given.", hint="Fetch it again.")
+    return sketch
+
+
+def _view(views: Views, id: str, column: Mapping[str, Any]) -> View | None:
+    return next((view for view in views.find_all(id) if view.parts == _joined_on(column)), None)
+
+
+def _joined_on(column: Mapping[str, Any]) -> tuple[tuple[str, str | None], ...]:
+    return tuple((part["part"], part["level"]) for part in column["key"])
+
+
+def _row(shard: ShardRows, column: Mapping[str, Any]) -> int | None:
+    text = shard.text
+    same = (text["digest"] == column["digest"]) & (text["feature"] == column["feature"])
+    if column.get("via") is not None:
+        same &= text["via"] == column["via"]
+    rows = np.flatnonzero(same)
+    return int(rows[0]) if len(rows) else None
+
+
+def _no_key(column: Mapping[str, Any]) -> InvalidInput:
+    name = f"{column['dataset']}.{column['feature']}"
+    return InvalidInput(f"{name} was joined on {key_label(column['key'])}, which these keys do not give.")

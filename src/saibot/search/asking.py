@@ -1,0 +1,194 @@
+"""A private request from sketches: what a requester's client and a platform both make of a training and a test sketch.
+
+Everything comes from the sketches' own headers and numbers; key domains give the coarser levels that a sketch only names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from saibot.discover.domains import DomainSource, generated_domain
+from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
+from saibot.estimate.moments import moments_of_sketch
+from saibot.search.request import SearchRequest
+from saibot.search.terms import FeatureColumn, KeyColumn, Terms, Units
+from saibot.search.views import RequestKey
+from saibot.sketch import OTHER, Feature, KeyDomain, KeyPart, Sketch
+
+DomainOf = Callable[[KeyPart], KeyDomain | None]
+"""The very domain that a key part names, with its coarser levels, if it is known beyond the sketch."""
+
+
+def search_request(
+    train: Sketch,
+    test: Sketch | None = None,
+    *,
+    target: str,
+    features: Sequence[str] | None = None,
+    keys: Sequence[str] = (),
+    domains: DomainOf | None = None,
+) -> SearchRequest:
+    """A request on the sketches' own key and every coarser level that its domain is known to have.
+
+    Own features are those named, or all of the sketch but the target.
+    `keys`, where given, must name that key or its parts: a private request has the key it was privatised with.
+    """
+    header = train.header
+    chosen = tuple(name for name in train.features if name != target) if features is None else tuple(features)
+    _check_features(train, target, chosen, "training")
+    notes = _notes(train, "training")
+    if test is not None:
+        _check_pair(train, test, (*chosen, target))
+        notes += _notes(test, "test")
+        if test.header.budget != header.budget:
+            budgets = f"{_budget(train)} and {_budget(test)}"
+            notes += (f"training and test sketch have different budgets ({budgets}); each is read with its own noise",)
+    names = (*chosen, target)
+    known = {feature.name: feature for feature in header.features}
+    _check_key(train, keys)
+    columns, key = _key(train, domains or known_domains())
+    if key is None:
+        notes += ("the sketch has no key, so nothing can be joined with it; only unions are left",)
+    return SearchRequest(
+        train=moments_of_sketch(train).select(names),
+        test=None if test is None else moments_of_sketch(test).select(names),
+        target=target,
+        key=key,
+        name=header.dataset.name,
+        facts=tuple(known[name] for name in names),
+        neighbours=header.neighbours,
+        own=tuple(sketch.digest for sketch in (train, test) if sketch is not None),
+        terms=Terms(
+            units={name: Units(known[name].offset, known[name].scale) for name in names},
+            features=tuple(_column(known[name]) for name in chosen),
+            target_column=target,
+            keys=columns,
+            notes=notes,
+        ),
+    )
+
+
+def known_domains(source: DomainSource | None = None, given: Sequence[KeyDomain] = ()) -> DomainOf:
+    """Domains at hand first, then those that an id spells out (days, ranges of numbers), then those of a registry."""
+
+    def find(part: KeyPart) -> KeyDomain | None:
+        for domain in given:
+            if domain.keys_digest == part.keys_digest:
+                return domain
+        generated = generated_domain(part.domain)
+        if generated is not None and generated.keys_digest == part.keys_digest:
+            return generated
+        try:
+            return None if source is None else source.find(part.digest)
+        except InvalidDomain:  # its file is damaged: the sketch itself still lists the keys
+            return None
+
+    return find
+
+
+def domain_of_part(sketch: Sketch, number: int, domains: DomainOf) -> KeyDomain:
+    """The domain of one part of a sketch's key, with coarser levels where anyone knows them; else as the sketch lists it."""
+    assert sketch.header.key is not None
+    part = sketch.header.key.parts[number]
+    known = domains(part)
+    if known is not None:
+        return known
+    values = tuple(key for key in dict.fromkeys(map(str, sketch.levels[0].keys[number])) if key != OTHER)
+    domain = KeyDomain(part.domain, part.version, values)
+    if domain.keys_digest != part.keys_digest:
+        raise InvalidSketch(f"the keys of {sketch.header.dataset.name!r} are not those of its key domain.")
+    return domain
+
+
+# ------------------------------------------------------------------------------------------------ inside
+
+
+def _check_features(sketch: Sketch, target: str, chosen: Sequence[str], which: str) -> None:
+    have = ", ".join(sketch.features)
+    if target not in sketch.features:
+        raise InvalidInput(
+            f"the {which} sketch has no feature {target!r}, which is the target.",
+            hint=f"It has {have}. Privatise the table again with the target among its features.",
+        )
+    if target in chosen:
+        raise InvalidInput(f"the target {target!r} cannot be one of the features that explain it.")
+    for name in chosen:
+        if name not in sketch.features:
+            raise InvalidInput(f"the {which} sketch has no feature {name!r}.", hint=f"It has {have}.")
+
+
+def _check_pair(train: Sketch, test: Sketch, names: Sequence[str]) -> None:
+    """Training and test sketch must say the same things about different rows."""
+    if train.digest == test.digest:
+        raise InvalidInput(
+            "training and test sketch are the same.", hint="`saibot split TABLE` divides a table; privatise both parts."
+        )
+    _check_features(test, names[-1], names[:-1], "test")
+    if train.header.neighbours != test.header.neighbours:
+        raise InvalidInput(
+            f"the training sketch is private under {train.header.neighbours}, the test sketch under "
+            f"{test.header.neighbours}.",
+            hint="Privatise both parts under one neighbouring relation.",
+        )
+    other = {feature.name: feature for feature in test.header.features}
+    for feature in train.header.features:
+        twin = other.get(feature.name)
+        if feature.name in names and twin is not None and (twin.lower, twin.upper) != (feature.lower, feature.upper):
+            raise InvalidInput(
+                f"feature {feature.name!r} has other bounds in the test sketch than in the training sketch.",
+                hint="Privatise both parts with one card.",
+            )
+    ours, theirs = train.header.key, test.header.key
+    if [part.keys_digest for part in (ours.parts if ours else ())] != [
+        p.keys_digest for p in (theirs.parts if theirs else ())
+    ]:
+        raise InvalidInput("training and test sketch do not have the same key.", hint="Privatise both parts with one card.")
+
+
+def _check_key(sketch: Sketch, names: Sequence[str]) -> None:
+    key = sketch.header.key
+    own = [key.name, *(part.name for part in key.parts)] if key else []
+    strange = [name for name in names if name not in own]
+    if strange:
+        raise InvalidInput(
+            f"the training sketch is keyed by {own[0]!r}, not by {strange[0]!r}."
+            if own
+            else f"the training sketch has no key, so not {strange[0]!r} either.",
+            hint="A private request has the key it was privatised with; a table can be searched by any.",
+        )
+
+
+def _notes(sketch: Sketch, which: str) -> tuple[str, ...]:
+    header = sketch.header
+    found = []
+    if header.simulation:
+        found.append(f"the {which} sketch has simulated noise: it is not private")
+    if header.preparation.kind == "nonprivate":
+        found.append(f"the {which} sketch was prepared from its rows without paying: it is not private")
+    return tuple(found)
+
+
+def _budget(sketch: Sketch) -> str:
+    budget = sketch.header.budget
+    return f"ε={budget['epsilon']}, δ={budget['delta']}"
+
+
+def _column(feature: Feature) -> FeatureColumn:
+    column = feature.column or feature.name
+    missing = 0.0 if feature.kind == "indicator" else (feature.lower + feature.upper) / 2
+    return FeatureColumn(
+        name=feature.name,
+        column=column,
+        missing=feature.missing if feature.missing is not None else missing,
+        lower=feature.lower,
+        upper=feature.upper,
+        level=feature.level,
+    )
+
+
+def _key(sketch: Sketch, domains: DomainOf) -> tuple[tuple[KeyColumn, ...], RequestKey | None]:
+    """The sketch's key over its whole domain: a private request does not say which keys its rows have."""
+    if sketch.header.key is None:
+        return (), None
+    parts = [(part.name, domain_of_part(sketch, i, domains)) for i, part in enumerate(sketch.header.key.parts)]
+    return tuple(KeyColumn(name, name, (domain,)) for name, domain in parts), RequestKey.product(parts)
