@@ -334,9 +334,8 @@ def test_a_document_from_elsewhere_is_used_with_sketches_fetched_by_digest(found
 
 def test_values_packed_without_their_levels_are_read_without_them(rows, sketches, tmp_path, sketch_of):
     """A corpus that did not know the days' months has other values than one that did; the document tells which."""
-    weather = sketch_of(
-        provider_rows({f"2013-01-{d:02d}": 20.0 + d for d in range(1, 29)}, "day", each=3), card("w"), "day", budget=SMALL
-    )
+    by_month = {f"2013-{m:02d}-{d:02d}": 30.0 * m - 15 + d / 2 for m in (1, 2, 3) for d in range(1, 29)}
+    weather = sketch_of(provider_rows(by_month, "day", each=20), card("w"), "day", budget=SMALL)
     days = generated_domain(weather.header.key.parts[0].domain)
     seen = []
     for known in (True, False):
