@@ -1,0 +1,136 @@
+"""A search's result document as the pages, the report and the CSV file show it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import Any
+
+from saibot.platform.pages import charts
+from saibot.platform.pages.format import several
+from saibot.search.document import checked_document, key_label
+
+COLUMNS = (
+    *("rank", "dataset", "feature", "kind", "key", "gain", "lower", "upper"),
+    *("coefficient", "reliability", "rows", "step", "note", "digest"),
+)
+
+
+@dataclass(frozen=True)
+class ResultView:
+    """The document with labels, places and the step that took each candidate."""
+
+    document: dict[str, Any]
+    entries: tuple[dict[str, Any], ...]  # ranked candidates: `label`, `on`, `place` and `step` added
+    path: tuple[dict[str, Any], ...]  # the base model first
+    several_keys: bool
+
+    @property
+    def target(self) -> str:
+        return str(self.document["target"])
+
+    @property
+    def private(self) -> bool:
+        return bool(self.document["private"])
+
+    @property
+    def held_out(self) -> bool:
+        return all(step["test_r2"] is not None for step in self.path)
+
+    @property
+    def shown(self) -> str:
+        """Which R² to believe: the held-out one where there is one."""
+        return "test_r2" if self.held_out else "train_r2"
+
+    @property
+    def before(self) -> float:
+        return float(self.path[0][self.shown])
+
+    @property
+    def after(self) -> float:
+        return float(self.path[-1][self.shown])
+
+    @property
+    def headline(self) -> str:
+        """The answer in one sentence."""
+        taken = len(self.path) - 1
+        if not taken:
+            return "No published dataset improves this model by more than its noise."
+        new = several(taken, "augmentation")
+        on = "held-out rows" if self.held_out else "training rows"
+        return f"{new} explain{'s' if taken == 1 else ''} {self.target} better on {on}."
+
+    @property
+    def gains_chart(self) -> charts.Spec | None:
+        return charts.gains(self.entries) if self.entries else None
+
+    @property
+    def path_chart(self) -> charts.Spec | None:
+        return charts.path(self.path) if len(self.path) > 1 else None
+
+
+def view_result(document: Any) -> ResultView:
+    """Check a document and make it ready to be shown."""
+    checked = checked_document(document, "the result")
+    taken = {_identity(step): i for i, step in enumerate(checked["steps"], start=1)}
+    several_keys = len({key_label(entry["key"]) for entry in checked["ranked"]}) > 1
+    entries: list[dict[str, Any]] = []
+    used: dict[str, int] = {}
+    for place, entry in enumerate(checked["ranked"], start=1):
+        on = key_label(entry["key"])
+        label = _distinct(_label(entry, on if several_keys else ""), used)
+        step = taken.get(_identity(entry))
+        noise = None if entry["reliability"] is None else 1 - entry["reliability"]
+        entries.append(entry | {"place": place, "label": label, "on": on, "step": step, "noise_share": noise})
+    base = checked["base"]
+    path = [{"step": 0, "label": "own features", "column": None, "train_r2": base["train_r2"], "test_r2": base["test_r2"]}]
+    for number, step in enumerate(checked["steps"], start=1):
+        what = step["column"] if step["kind"] == "join" else f"rows of {step['dataset']}"
+        path.append(step | {"step": number, "label": f"{number}. + {what}", "column": what, "on": key_label(step["key"])})
+    return ResultView(checked, tuple(entries), tuple(path), several_keys)
+
+
+def result_csv(view: ResultView) -> str:
+    """The ranked candidates, one line each, for spreadsheets."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(COLUMNS)
+    for entry in view.entries:
+        low, high = entry["interval"]
+        writer.writerow([
+            entry["place"], _text(entry["dataset"]), _text(entry["feature"]), entry["kind"], _text(entry["on"]),
+            entry["gain"], low, high, entry["coefficient"], entry["reliability"], entry["rows"], entry["step"],
+            _text(entry["note"]), entry["digest"],
+        ])  # fmt: skip
+    return out.getvalue()
+
+
+def file_name(view: ResultView, suffix: str) -> str:
+    """A name for downloads, of characters that every system takes."""
+    words = f"saibot-{view.document['request']}-{view.target}"
+    return (
+        "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-" for letter in words)[:80]
+        + suffix
+    )
+
+
+def _text(cell: str | None) -> str:
+    """Spreadsheets run cells that begin like a formula; names come from strangers, so such cells become plain text."""
+    text = cell or ""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _identity(entry: dict[str, Any]) -> tuple[str, str, str, str]:
+    return entry["digest"], str(entry["feature"]), key_label(entry["key"]), str(entry.get("via"))
+
+
+def _label(entry: dict[str, Any], on: str) -> str:
+    name = f"{entry['dataset']}.{entry['feature']}" if entry["feature"] else f"rows of {entry['dataset']}"
+    return f"{name} by {on}" if on else name
+
+
+def _distinct(label: str, used: dict[str, int]) -> str:
+    """Two providers may use the same names: a chart needs to tell their rows apart."""
+    used[label] = used.get(label, 0) + 1
+    return label if used[label] == 1 else f"{label} ({used[label]})"
