@@ -26,9 +26,9 @@ from scipy.special import chndtr, chndtrinc, ndtri
 
 from saibot.errors import InvalidInput
 from saibot.estimate.moments import KeyedMoments
-from saibot.estimate.regression import lookup_gram, weighted_total
+from saibot.estimate.quadratic import Problem, Quadratic, RowForm, Sampling
+from saibot.estimate.regression import lookup_gram
 
-Sampling = Literal["rows", "keys"]
 Source = Literal["train", "test"]
 
 
@@ -75,6 +75,7 @@ def gain_interval(
     source: Source = "train",
     confidence: float = 0.9,
     sampling: Sampling | None = None,
+    clusters: np.ndarray | None = None,
     added: int | None = None,
 ) -> GainInterval:
     """The gain in R2 of the model `full` over `base`, both coefficients on (1, own, values), on these moments.
@@ -82,6 +83,7 @@ def gain_interval(
     `source="test"`: the coefficients come from elsewhere, so the gain is a ratio of two linear statistics (Fieller).
     `source="train"`: both were fitted to these moments; then the square root of the gain is the length of a vector with
     `added` coordinates, normal around the truth, and the gain a multiple of a noncentral chi-square.
+    `clusters` gives every key its place among coarser ones: new `keys` are then drawn of those.
     """
     problem = Problem.of(moments, own, target, values)
     wide, narrow, centred = problem.residual(full), problem.residual(base), problem.around_mean()
@@ -90,7 +92,7 @@ def gain_interval(
         return GainInterval(0.0, -math.inf if source == "test" else 0.0, 1.0, math.inf, 0.0, 0.0)
     if source == "test":
         forms = (narrow, wide, centred)
-        found = _ratio(problem.moments, forms, np.diag([1.0, -1, 0]), np.diag([0.0, 0, 1]), confidence, sampling)
+        found = _ratio(problem.moments, forms, np.diag([1.0, -1, 0]), np.diag([0.0, 0, 1]), confidence, sampling, clusters)
         value, lower, upper = (min(number, 1.0) for number in (found.value, found.lower, found.upper))
         return GainInterval(value, lower, upper, found.privacy_error, found.sampling_error, value)
     change = narrow - wide
@@ -103,7 +105,7 @@ def gain_interval(
     A = np.array([[root / 2, 0.5 / math.sqrt(tss), 0], [0.5 / math.sqrt(tss), 0, 0], [0, 0, -root / (2 * tss)]])
     statistic = Quadratic(problem.moments, (change * (1 / math.sqrt(size)), wide, centred), A)
     noise = statistic.noise_variance()
-    sample = statistic.sampling_variance(sampling) if sampling else 0.0
+    sample = statistic.sampling_variance(sampling, clusters) if sampling else 0.0
     count = added if added is not None else max(int(np.sum((np.asarray(base) == 0) & (np.asarray(full) != 0))), 1)
     if not math.isfinite(noise + sample):
         return GainInterval(gain, 0.0, 1.0, math.inf, 0.0, 0.0)
@@ -150,6 +152,7 @@ def coefficient_interval(
     index: int,
     confidence: float = 0.9,
     sampling: Sampling | None = None,
+    clusters: np.ndarray | None = None,
 ) -> Interval:
     """Fieller's interval for coefficient `index` of (1, own, values), fitted without ridge: all slopes that noise allows.
 
@@ -168,7 +171,9 @@ def coefficient_interval(
     weights[0, index] = 1.0
     weights[:, others] = -solved.T
     forms = problem.form(weights[0]), problem.form(weights[1], 1.0)
-    return _ratio(problem.moments, forms, np.array([[0, 0.5], [0.5, 0]]), np.array([[1.0, 0], [0, 0]]), confidence, sampling)
+    return _ratio(
+        problem.moments, forms, np.array([[0, 0.5], [0.5, 0]]), np.array([[1.0, 0], [0, 0]]), confidence, sampling, clusters
+    )
 
 
 # ------------------------------------------------------------------------------------------------ inside
@@ -181,6 +186,7 @@ def _ratio(
     under: np.ndarray,
     confidence: float,
     sampling: Sampling | None,
+    clusters: np.ndarray | None = None,
 ) -> Interval:
     """Fieller: every ratio b for which over - b under is within its error of 0. Open where the divisor is not clear of 0."""
     z = float(ndtri((1 + confidence) / 2))
@@ -189,7 +195,7 @@ def _ratio(
         return Interval(0.0, -math.inf, math.inf, math.inf, 0.0)
     b = N / T
     at = Quadratic(moments, forms, over - b * under)
-    noise, sample = at.noise_variance(), at.sampling_variance(sampling) if sampling else 0.0
+    noise, sample = at.noise_variance(), at.sampling_variance(sampling, clusters) if sampling else 0.0
     # In t = ratio - b:  (t T)^2 <= z^2 (V(b) - 2 t Cov + t^2 V(T)), with the sampling error as it is at b.
     v_under = Quadratic(moments, forms, under).noise_variance()
     step = math.sqrt(noise / v_under) if noise > 0 and v_under > 0 else 1.0
@@ -214,127 +220,3 @@ def _length_interval(gain: float, variance: float, count: int, confidence: float
     below = float(chndtr(x, count, 0.0))
     ends = [float(chndtrinc(x, count, p)) if below > p else 0.0 for p in (1 - tail, tail)]
     return variance * ends[0], variance * max(ends[1], x if x < 1 else 0.0)
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A regression on a request's own features and on values looked up by key (D, j), and the statistics to judge it by."""
-
-    moments: KeyedMoments
-    own: tuple[str, ...]
-    target: str
-    values: np.ndarray
-
-    @classmethod
-    def of(cls, moments: KeyedMoments, own: Sequence[str], target: str, values: np.ndarray | None = None) -> Problem:
-        d = len(moments.counts)
-        columns = np.zeros((d, 0)) if values is None else np.asarray(values, dtype=float).reshape(d, -1)
-        return cls(moments.select((*own, target)), tuple(own), target, columns)
-
-    @property
-    def size(self) -> int:
-        """Coefficients with the intercept."""
-        return 1 + len(self.own) + int(self.values.shape[1])
-
-    @property
-    def mean(self) -> float:
-        return float(self.moments.total[-1]) / max(self.moments.count, 1.0)
-
-    def form(self, weights: np.ndarray, target: float = 0.0) -> RowForm:
-        """target * y + weights . (1, own, values)."""
-        if len(weights) != self.size:
-            raise InvalidInput(f"this model has {self.size} coefficients with its intercept, not {len(weights)}.")
-        p = len(self.own)
-        return RowForm(weights[0] + self.values @ weights[1 + p :], np.append(weights[1 : 1 + p], target))
-
-    def residual(self, theta: np.ndarray) -> RowForm:
-        return self.form(-np.asarray(theta, dtype=float), 1.0)
-
-    def around_mean(self) -> RowForm:
-        return self.residual(np.append(self.mean, np.zeros(self.size - 1)))
-
-
-@dataclass(frozen=True)
-class RowForm:
-    """A function of a row: a constant of its key plus weights on the request's own features, the target the last."""
-
-    keys: np.ndarray
-    weights: np.ndarray
-
-    def __mul__(self, factor: float) -> RowForm:
-        return RowForm(self.keys * factor, self.weights * factor)
-
-    def __sub__(self, other: RowForm) -> RowForm:
-        return RowForm(self.keys - other.keys, self.weights - other.weights)
-
-
-@dataclass(frozen=True)
-class Quadratic:
-    """sum over rows of sum_ij A_ij f_i f_j, for row forms f."""
-
-    moments: KeyedMoments
-    forms: tuple[RowForm, ...]
-    A: np.ndarray
-
-    def _functional(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Its coefficients: of counts (D,), of sums (D, m) and of products (m, m)."""
-        keys = np.array([form.keys for form in self.forms])
-        weights = np.array([form.weights for form in self.forms])
-        mixed = self.A @ keys
-        return np.sum(keys * mixed, axis=0), 2 * mixed.T @ weights, weights.T @ self.A @ weights
-
-    def value(self) -> float:
-        return self._reading()[0]
-
-    def noise_variance(self) -> float:
-        """Of the privacy noise: exact, given the forms (A6, with the totals where they are known better)."""
-        return self._reading()[1]
-
-    def _reading(self) -> tuple[float, float]:
-        moments, (h0, h1, G) = self.moments, self._functional()
-        value, error = weighted_total(
-            h0[:, None], moments.counts[:, None], moments.count_noise, moments.count, moments.total_count_noise
-        )
-        total, variance = float(value[0]), float(error[0]) ** 2
-        for i in range(len(moments.features)):
-            value, error = weighted_total(
-                h1[:, i : i + 1],
-                moments.sums[:, i : i + 1],
-                moments.sum_noise,
-                float(moments.total[i]),
-                float(moments.total_noise[i]),
-            )
-            total, variance = total + float(value[0]), variance + float(error[0]) ** 2
-        # Off the diagonal a product stands twice in the sum and was released once.
-        once = np.triu(2 * G) - np.diag(np.diag(G))
-        return total + float(np.sum(G * moments.products)), variance + float(np.sum((once * moments.product_noise) ** 2))
-
-    def sampling_variance(self, kind: Sampling) -> float:
-        n = max(self.moments.count, 1.0)
-        eye = np.eye(len(self.forms))
-        K = np.array([[self._pair(i, j) for j in range(len(eye))] for i in range(len(eye))]) / n
-        product = self.A @ K
-        rows = max(2 * n * float(np.trace(product @ product)), 0.0)
-        return rows if kind == "rows" else max(self._between_keys(), rows)
-
-    def _pair(self, i: int, j: int) -> float:
-        A = np.zeros_like(self.A)
-        A[i, j] = A[j, i] = 1.0 if i == j else 0.5
-        return Quadratic(self.moments, self.forms, A).value()
-
-    def _between_keys(self) -> float:
-        moments, (h0, h1, G) = self.moments, self._functional()
-        once = np.triu(2 * G) - np.diag(np.diag(G))
-        parts = h0 * moments.counts + np.sum(h1 * moments.sums, axis=1)
-        noise = (h0 * moments.count_noise) ** 2 + np.sum(h1**2, axis=1) * moments.sum_noise**2
-        if moments.key_products is not None and moments.key_product_noise is not None:
-            parts = parts + np.einsum("kij,ij->k", moments.key_products, G)
-            noise = noise + np.sum((once * moments.key_product_noise) ** 2)
-        else:
-            # Products of a single key were not released: its rows get their share of the whole table's.
-            each = float(np.sum(G * moments.products)) / max(moments.count, 1.0)
-            parts = parts + each * moments.counts
-            noise = noise - (h0 * moments.count_noise) ** 2 + ((h0 + each) * moments.count_noise) ** 2
-        # Few keys: one degree of freedom for each coefficient, and (t/z)^2 of Student's t for a 90 % interval.
-        free = max(int(np.sum(moments.counts > 0)) - len(moments.features) - 1, 2)
-        return float(np.sum(parts**2 - noise)) * (1 + (len(moments.features) + 1) / free) * (1 + 2 / free)

@@ -25,9 +25,9 @@ import numpy as np
 
 from saibot.errors import InvalidInput
 from saibot.estimate.totals import totals
+from saibot.estimate.tree import KeyGroups, Posterior, estimate_spread, reliability_of, row_sums, smooth
 from saibot.sketch import Sketch
 
-ROUNDS = 20
 # An uncertain count multiplies z_k, whose distance from M is not known yet: a tenth of the squared half-range is typical.
 # It matters only where the noise of the counts does.
 TYPICAL_SPREAD = 0.1
@@ -140,12 +140,12 @@ def shrink(
             total = up[level].sum(total) if level < len(up) else total
         scaled = weight / unit + np.zeros_like(readings[0])
         scaled[scaled < 1e-60] = 0.0  # nothing is learned from such a key, and its inverse has no square
-        spreads = _estimate_spread(readings, scaled, variances, up, cap)
+        spreads = estimate_spread(readings, scaled, variances, up, cap)
         found, spread = smooth(readings, scaled, variances, up, spreads), np.sum(spreads, axis=0)
     return LookupValues(
         values=np.clip(M + found.mean, low, high),
         prior_mean=np.broadcast_to(M, (len(found.mean), 1))[:, 0],
-        reliability=_reliability(found.variance, spread),
+        reliability=reliability_of(found.variance, spread),
         posterior_variance=np.maximum(found.variance, 0),
         spread=spread[:, 0],
         counts=weight if len(weight) > 1 else weight[0],
@@ -161,132 +161,9 @@ def ratio_values(counts: np.ndarray, sums: np.ndarray, *, prior: float | np.ndar
 # ------------------------------------------------------------------------------------------------ inside
 
 
-class KeyGroups:
-    """Which keys of one level make up each key of the next."""
-
-    def __init__(self, index: np.ndarray, size: int) -> None:
-        self.index, self.size = index, size
-        self.order = np.argsort(index, kind="stable")
-        self.present, self.starts = np.unique(index[self.order], return_index=True)
-
-    def sum(self, values: np.ndarray) -> np.ndarray:
-        result = np.zeros((len(values), self.size))
-        result[:, self.present] = np.add.reduceat(values[:, self.order], self.starts, axis=1)
-        return result
-
-
-@dataclass(frozen=True)
-class _Node:
-    """A level on the way up: T | u ~ N(a + b u, v), with T the sum over a key's rows and u the value expected of it.
-
-    `before` is (a, b, v) of the children's sum, b that after the level's own reading, `up` (a, b, v) given the parent's u.
-    """
-
-    before: tuple[np.ndarray, np.ndarray, np.ndarray]
-    b: np.ndarray
-    eta: np.ndarray
-    kept: np.ndarray  # 1/(1 + tau^2 Lambda): how much of u is left to the parent to say
-    free: np.ndarray  # variance of u given its parent's
-    up: tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Posterior:
-    """Means and variances: of the finest keys' distance from M, and per level of that from the parent and of the sum T."""
-
-    mean: np.ndarray
-    variance: np.ndarray
-    deviations: list[tuple[np.ndarray, np.ndarray]]
-    sums: list[tuple[np.ndarray, np.ndarray]]
-
-
-def smooth(
-    readings: list[np.ndarray], weight: np.ndarray, noise: list[np.ndarray], up: list[KeyGroups], spread: list[np.ndarray]
-) -> Posterior:
-    """The Gaussian posterior on the tree: readings of weighted sums at every level, noise and spread as variances."""
-    nothing = np.zeros_like(weight)
-    a, b, v, eta, information = nothing, weight, nothing, nothing, nothing
-    nodes: list[_Node] = []
-    for level, reading in enumerate(readings):
-        before = (a, b, v)
-        whole = v + noise[level]
-        gain, news = v / whole, reading - a
-        information, eta = information + b * b / whole, eta + b * news / whole
-        a, b, v = a + gain * news, b * (1 - gain), v * (1 - gain)
-        kept = 1 / (1 + information * spread[level])
-        free = spread[level] * kept
-        nodes.append(_Node(before, b, eta, kept, free, (a + b * free * eta, b * kept, v + b * b * free)))
-        if level < len(up):
-            a, b, v, eta, information = map(up[level].sum, (*nodes[-1].up, eta * kept, information * kept))
-    top = nodes[-1]
-    u, T, both = (top.free * top.eta, top.free), (top.up[0], top.up[2]), top.b * top.free  # mean, variance; covariance
-    deviations, sums = [u], [T]
-    for node, above, group in zip(nodes[-2::-1], nodes[:0:-1], up[::-1], strict=True):
-        of = group.index
-        (a, b, v), (a0, b0, v0) = node.up, (part[:, of] for part in above.before)
-        u0, uu0, both0 = u[0][:, of], u[1][:, of], both[:, of]
-        # The parent's sum corrects the children's in proportion to how uncertain each of them is.
-        part = np.divide(v, v0, out=np.zeros_like(v0), where=v0 > 0)
-        slope = b - part * b0
-        sum_mean = a - part * a0 + slope * u0 + part * T[0][:, of]
-        sum_variance = slope**2 * uu0 + 2 * slope * part * both0 + part**2 * T[1][:, of] + v * (1 - part)
-        pull = np.divide(node.b * node.free, v, out=np.zeros_like(v0), where=v > 0)
-        rest, cross = node.kept - pull * b, slope * uu0 + part * both0
-        mean = node.free * node.eta - pull * a + rest * u0 + pull * sum_mean
-        variance = rest**2 * uu0 + 2 * rest * pull * cross + pull**2 * (sum_variance - v) + node.free
-        deviations.append((mean - u0, variance + uu0 - 2 * (rest * uu0 + pull * cross)))
-        u, T, both = (mean, variance), (sum_mean, sum_variance), rest * cross + pull * sum_variance
-        sums.append(T)
-    return Posterior(u[0], u[1], deviations[::-1], sums[::-1])
-
-
-def _estimate_spread(
-    readings: list[np.ndarray], weight: np.ndarray, noise: list[np.ndarray], up: list[KeyGroups], cap: np.ndarray
-) -> list[np.ndarray]:
-    """tau^2 of every level, (f, 1) each: level by level from the top as in A5, then jointly if there are several."""
-    weights = [weight]
-    for group in up:
-        weights.append(group.sum(weights[-1]))
-    spread: list[np.ndarray] = []
-    parent = np.zeros((1, 1))
-    for level in range(len(readings) - 1, -1, -1):
-        w, R = weights[level], noise[level]
-        residual, q = readings[level] - w * parent, w**2
-        t = np.zeros((len(residual), 1))
-        excess, qq = (residual**2 - R) * q, q * q
-        for _ in range(ROUNDS):
-            u, last_t = (t * q + R) ** -2, t
-            t = np.clip(_total(u * excess) / np.maximum(_total(u * qq), 1e-300), 0, cap)
-            if np.allclose(t, last_t, rtol=1e-3, atol=1e-12):
-                break
-        spread.insert(0, t)
-        parent = (parent + t * w * residual / (t * q + R))[:, up[level - 1].index] if level else parent
-    for _ in range(ROUNDS if up else 0):
-        found, last = smooth(readings, weight, noise, up, spread), spread
-        spread = []
-        for t, (mean, variance) in zip(last, found.deviations, strict=True):
-            # Squared deviations over the degrees of freedom that are in them: the likelihood's own fixed point.
-            freedom = np.maximum(_total(_reliability(variance, t)), 1e-9)
-            spread.append(np.where(t > 0, np.clip(_total(mean**2) / freedom, 0, cap), 0.0))
-        if all(np.allclose(new, t, rtol=1e-2, atol=1e-12) for new, t in zip(spread, last, strict=True)):
-            break
-    found = smooth(readings, weight, noise, up, spread)
-    sure = [_total(_reliability(variance, t) ** 2) for t, (_, variance) in zip(spread, found.deviations, strict=True)]
-    return [t * s / (s + 4) for t, s in zip(spread, sure, strict=True)]
-
-
 def _unit(sigma: np.ndarray, *sizes: np.ndarray) -> float:
     """Numbers are taken in units of their noise, so that squares stay within floating point whatever the noise is."""
     return max(float(sigma[0]), 1e-12 * max(float(np.abs(size).max()) for size in sizes), 1e-150)
-
-
-def _total(values: np.ndarray) -> np.ndarray:
-    return np.asarray(values.sum(axis=1, keepdims=True))
-
-
-def _reliability(variance: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    share = np.divide(variance, spread, out=np.ones_like(variance), where=spread > 0)
-    return np.asarray(np.clip(1 - share, 0, 1))
 
 
 def _shrink_counts(
@@ -301,14 +178,14 @@ def _shrink_counts(
         keys.append(group.sum(keys[-1]))
     readings = [(reading - each * k) / unit for reading, k in zip(c, keys, strict=True)]
     variances = [np.full_like(k, max((s / unit) ** 2, TINY)) for s, k in zip(sigma, keys, strict=True)]
-    spread = _estimate_spread(readings, keys[0], variances, up, cap=np.maximum(rows / unit, TINY) ** 2)
+    spread = estimate_spread(readings, keys[0], variances, up, cap=np.maximum(rows / unit, TINY) ** 2)
     found = smooth(readings, keys[0], variances, up, spread)
     total = rows
     for level in range(len(c) - 1, -1, -1):
         # Clipped at 0, children would add up to more than their parent: they are scaled back to it.
         positive = np.maximum(each * keys[level] + unit * found.sums[level][0], TINY)
         if level == len(up):
-            total = positive * (total / _total(positive))
+            total = positive * (total / row_sums(positive))
         else:
             total = positive * (total / np.maximum(up[level].sum(positive), TINY))[:, up[level].index]
     return total, [unit * np.sqrt(np.maximum(variance, 0)) for _, variance in found.sums]
@@ -324,7 +201,7 @@ def _exact(
         value = np.where(rows > 0, s[level] / np.where(rows > 0, rows, 1.0), value)
         value = value[:, up[level - 1].index] if level else value
     weight = np.maximum(c[0], 0.0)
-    spread = _total(weight * (value - M) ** 2) / np.maximum(_total(weight), 1.0)
+    spread = row_sums(weight * (value - M) ** 2) / np.maximum(row_sums(weight), 1.0)
     return Posterior(value - M, np.zeros_like(value), [], []), weight, spread
 
 

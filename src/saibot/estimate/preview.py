@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from saibot.errors import InvalidInput
-from saibot.estimate.lookup import KeyGroups, smooth
+from saibot.estimate.tree import KeyGroups, smooth
 from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
 from saibot.privacy.mechanisms.plan import Block
 

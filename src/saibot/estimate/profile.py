@@ -51,7 +51,7 @@ class Profile:
         }
 
 
-def profile(sketch: Sketch, *, seed: int = 0) -> Profile:
+def profile(sketch: Sketch, *, seed: int = 0, draws: int = DRAWS) -> Profile:
     """Errors by simulation: the noise law is public, so fresh draws of it show how far the numbers may be off.
 
     The draws are not a release; they only describe the spread of numbers that are already out.
@@ -59,14 +59,14 @@ def profile(sketch: Sketch, *, seed: int = 0) -> Profile:
     found = totals(sketch)
     rng = np.random.default_rng(seed)
     m = len(found.features)
-    count = np.maximum(found.count + rng.normal(size=DRAWS) * np.sqrt(found.count_variance), 1.0)
-    sums = found.sums + rng.normal(size=(DRAWS, m)) * np.sqrt(found.sums_variance)
+    count = np.maximum(found.count + rng.normal(size=draws) * np.sqrt(found.count_variance), 1.0)
+    sums = found.sums + rng.normal(size=(draws, m)) * np.sqrt(found.sums_variance)
     means = sums / count[:, None]
     point_count = max(found.count, 1.0)
     point_mean = found.sums / point_count
     covariance = spread = None
     if found.products is not None and found.products_variance is not None:
-        noise = rng.normal(size=(DRAWS, m, m)) * np.sqrt(found.products_variance)
+        noise = rng.normal(size=(draws, m, m)) * np.sqrt(found.products_variance)
         noise = np.triu(noise) + np.swapaxes(np.triu(noise, 1), 1, 2)
         spread = (found.products + noise) / count[:, None, None] - means[:, :, None] * means[:, None, :]
         covariance = found.products / point_count - np.outer(point_mean, point_mean)
@@ -75,8 +75,8 @@ def profile(sketch: Sketch, *, seed: int = 0) -> Profile:
         mean = Estimate(float(feature.offset + feature.scale * point_mean[i]), float(feature.scale * means[:, i].std()))
         deviation = Estimate(None, None)
         if covariance is not None and spread is not None and covariance[i, i] > 0:
-            draws = np.sqrt(np.maximum(spread[:, i, i], 0))
-            deviation = Estimate(float(feature.scale * covariance[i, i] ** 0.5), float(feature.scale * draws.std()))
+            deviations = np.sqrt(np.maximum(spread[:, i, i], 0))
+            deviation = Estimate(float(feature.scale * covariance[i, i] ** 0.5), float(feature.scale * deviations.std()))
         features.append(FeatureProfile(feature.name, feature.unit, mean, deviation))
     error = found.count_variance**0.5
     return Profile(Estimate(found.count, error), tuple(features), _correlations(covariance, spread))

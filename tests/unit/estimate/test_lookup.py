@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from saibot.errors import InvalidInput
-from saibot.estimate.lookup import KeyGroups, lookup_values, ratio_values, shrink, smooth
+from saibot.estimate.lookup import lookup_values, ratio_values, shrink
+from saibot.estimate.tree import KeyGroups, smooth
 from saibot.sketch import KeyDomain
 
 CARD = {
