@@ -44,7 +44,7 @@ class PrivatizeBench:
         return asdict(self)
 
 
-def bench_privatize(*, rows: int, keys: int, repeats: int = 3, tell: Callable[[str, float | None], None]) -> PrivatizeBench:
+def bench_privatize(*, rows: int, keys: int, repeats: int = 5, tell: Callable[[str, float | None], None]) -> PrivatizeBench:
     """Exact aggregation from Parquet, with public bounds and with a norm clip, against the bare integer GROUP BY."""
     with tempfile.TemporaryDirectory(prefix="saibot-bench-") as folder:
         path = Path(folder) / "table.parquet"

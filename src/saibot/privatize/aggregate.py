@@ -20,12 +20,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from saibot.errors import InvalidInput, InvalidTable, SaibotError
-from saibot.privatize.prepare import NORM_CHECK, Grid, as_float, clip_norm, component_value, grid_steps, indicator_steps
+from saibot.privatize.prepare import (
+    Grid,
+    as_float,
+    component_value,
+    grid_values,
+    indicator_values,
+    norm_squared,
+    to_steps,
+)
 from saibot.privatize.read import Source
 from saibot.privatize.schema import Column, KeyColumn, ReleaseKey, card_features
 from saibot.semiring import Basis
 from saibot.sketch.domain import normal_key
 from saibot.sketch.header import Feature
+
+_LONGEST = "longest"
 
 
 @dataclass(frozen=True)
@@ -68,23 +78,20 @@ def grid_rows(rows: Rows, grid: Grid) -> ibis.Table:
     if rows.component is not None:
         name = _fresh("component_value", table)
         table = table.mutate(**{name: component_value(table, rows.columns, rows.component)})
-        named["f0"] = grid_steps(table[name], rows.component, grid)
-        box = grid.one**2
+        named["f0"] = grid_values(table[name], rows.component, grid)
     else:
         for number, column in enumerate(rows.columns):
             assert column.feature is not None
             cell = table[column.column]
-            indicator = column.feature.kind == "indicator"
             named[f"f{number}"] = (
-                indicator_steps(cell, column.feature, grid)
-                if indicator
-                else grid_steps(as_float(cell), column.feature, grid)
+                indicator_values(cell, column.feature, grid)
+                if column.feature.kind == "indicator"
+                else grid_values(as_float(cell), column.feature, grid)
             )
-        box = grid.one**2 * card_features(rows.columns)
+    names = list(named)
     for number, part in enumerate(rows.key.parts if rows.key else ()):
         named[f"k{number}"] = _day(table[part.column]) if part.dates else table[part.column]
-    names = [name for name in named if name.startswith("f")]
-    return clip_norm(table.select(**named), names, grid, box_norm_squared=box)
+    return to_steps(table.select(**named), names, grid, card_features=1 if rows.component else card_features(rows.columns))
 
 
 def _day(cell: ir.Column) -> ir.Column:
@@ -108,11 +115,11 @@ def aggregate(rows: Rows, grid: Grid, *, order: int) -> ExactStatistics:
         else:
             product = reduce(mul, (table[positions[name]] for name in monomial.features))
             sums[f"m{number}"] = product.sum().fill_null(0).cast("int64")
-    if NORM_CHECK in table.columns:
-        sums[NORM_CHECK] = table[NORM_CHECK].max().fill_null(0)
+    sums[_LONGEST] = norm_squared(table, list(positions.values())).max().fill_null(0)
     parts = [f"k{i}" for i in range(len(rows.key.parts))] if rows.key else []
     fetched = rows.source.fetch(table.group_by(parts).aggregate(**sums) if parts else table.aggregate(**sums))
-    if NORM_CHECK in sums and fetched.num_rows and (pc.max(fetched.column(NORM_CHECK)).as_py() or 0) > grid.norm_squared:
+    # The bound that all sensitivities rest on, in integers: whatever floats did on the way here, it holds or nothing leaves.
+    if fetched.num_rows and (pc.max(fetched.column(_LONGEST)).as_py() or 0) > grid.norm_squared:
         raise SaibotError(
             "internal: a row left the norm clip longer than the bound; nothing was released. Please report this."
         )

@@ -1,15 +1,18 @@
-"""Rows to whole numbers: clip to public bounds, scale, quantise to the grid, clip the norm. Row by row, inside the engine.
+"""Rows to whole numbers: clip to public bounds, scale, clip the norm, round to the grid. Row by row, inside the engine.
 
 What privacy rests on: no column leaves its box (monotone arithmetic between checked end points) and no row leaves here
-longer than the bound (checked in integers). Only comparisons, + - * /, floor and sqrt are used, so that every engine gives
-the same bits; rounding is floor(x + 1/2), which has no bias.
+longer than the bound (the aggregation checks that in integers). Only comparisons, + - * /, floor and sqrt are used, so that
+every engine gives the same bits; rounding, once per cell, is floor(x + 1/2), which has no bias.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from functools import reduce
+from operator import add
 
 import ibis
 import ibis.expr.types as ir
@@ -18,7 +21,8 @@ from saibot.errors import InvalidCard
 from saibot.privatize.schema import Column
 from saibot.sketch.header import Feature
 
-NORM_CHECK = "norm_squared"
+_LENGTH = "length_of_row"  # of a table whose columns are all ours: f0, f1, ..., k0, k1, ...
+_OFF_THE_BOX = 1e-4  # how far the images of bounds may miss the sides of the box, of its size: bounds have 15 digits here
 
 
 @dataclass(frozen=True)
@@ -37,35 +41,40 @@ class Grid:
         return int(self.bound_squared * (1 << (2 * self.bits)))  # rounds down
 
 
-def grid_steps(number: ir.FloatingColumn, feature: Feature, grid: Grid) -> ir.IntegerColumn:
-    """A float column as steps of the grid: clipped to its bounds, missing and NaN at the public value, rounded.
-
-    Subtracting, multiplying by a positive constant, adding and floor are monotone in IEEE arithmetic, so all cells within
-    the bounds land between the images of the bounds, and those are checked here, once, before any row is read.
-    """
-    one = float(grid.one)
-    lower, upper, offset, factor = (_short(x) for x in (feature.lower, feature.upper, feature.offset, one / feature.scale))
-    for limit in (lower, upper):
-        if abs(math.floor((limit - offset) * factor + 0.5)) > grid.one:
+def check_bounds(feature: Feature, grid: Grid) -> None:
+    """Both bounds land on the sides of the box, never beyond; so does everything between them. Needs no row."""
+    lower, upper, offset, factor = _constants(feature, grid)
+    for limit, side in ((lower, -grid.one), (upper, grid.one)):
+        image = (limit - offset) * factor
+        if abs(image - side) > _OFF_THE_BOX * grid.one or abs(math.floor(image + 0.5)) > grid.one:
             raise InvalidCard(
                 f"the bounds of feature {feature.name!r} are too close together for their size.",
                 hint="Shift the column so that its bounds lie nearer to 0.",
             )
+
+
+def grid_values(number: ir.FloatingColumn, feature: Feature, grid: Grid) -> ir.FloatingColumn:
+    """A float column in steps of the grid, not yet rounded: clipped to its bounds, missing and NaN at the public value.
+
+    Subtracting, multiplying by a positive constant, adding and floor are monotone in IEEE arithmetic, so all cells within
+    the bounds land between the images of the bounds, and those are checked once, before any row is read.
+    """
+    check_bounds(feature, grid)
+    lower, upper, offset, factor = _constants(feature, grid)
     missing = math.floor((feature.missing - offset) * factor + 0.5) if feature.missing is not None else 0
     missing = min(max(missing, -grid.one), grid.one)  # not one of the checked end points: it may have lost other digits
-    value = ibis.cases(
-        ((number >= _float(lower)) & (number <= _float(upper)), (number - _float(offset)) * _float(factor)),
-        (number < _float(lower), _float(-one)),
+    return ibis.cases(
+        (number.between(_float(lower), _float(upper)), (number - _float(offset)) * _float(factor)),
+        (number < _float(lower), _float(-grid.one)),
         (number.isnull() | number.isnan(), _float(missing)),
-        else_=_float(one),
+        else_=_float(grid.one),
     )
-    return (value + _float(0.5)).floor().cast("int64")
 
 
-def indicator_steps(cell: ir.Column, feature: Feature, grid: Grid) -> ir.IntegerColumn:
+def indicator_values(cell: ir.Column, feature: Feature, grid: Grid) -> ir.FloatingColumn:
     """2^bits steps where the cell is the feature's level, 0 elsewhere, also where it is missing."""
     hit = (cell.cast("string") == feature.level).fill_null(False)
-    return ibis.ifelse(hit, _integer(grid.one), _integer(0))
+    return hit.cast("float64") * _float(grid.one)  # two constants might be decimals to an engine, and so their squares
 
 
 def as_float(cell: ir.Column) -> ir.FloatingColumn:
@@ -88,37 +97,42 @@ def component_value(table: ibis.Table, columns: list[Column], component: Feature
     return total
 
 
-def clip_norm(table: ibis.Table, names: list[str], grid: Grid, *, box_norm_squared: int) -> ibis.Table:
-    """Shrink rows longer than the bound; add the new squared norm, which the caller checks in integers.
+def to_steps(table: ibis.Table, names: list[str], grid: Grid, *, card_features: int) -> ibis.Table:
+    """Whole numbers of steps, in no row longer than the bound. Proof: integer_release.proof.md, lemma I2.
 
-    A long row is scaled to length K - sqrt(m)/2 and rounded to the nearest step, which adds at most sqrt(m)/2 to it.
+    Rounding moves one column of each card feature (the other levels of a category are 0) by at most half a step. So a row
+    that is shorter than the bound by sqrt(card features)/2 is rounded as it is, and a longer one is shrunk to that first.
     """
-    if box_norm_squared <= grid.norm_squared:
-        return table  # no row of the box can be longer
-    measured = table.mutate(**{NORM_CHECK: _sum_of_squares(table, names)})
-    reach = math.sqrt(grid.norm_squared) - math.sqrt(len(names)) / 2 - 1e-6
+    if card_features * grid.one**2 <= grid.norm_squared:  # no row of the box can be too long
+        return table.mutate(**{name: _rounded(table[name]) for name in names})
+    bound = math.sqrt(grid.norm_squared)
+    lost_in_floats = 1e-6 + bound * (len(names) + 8) * 2.0**-50
+    reach = _short(bound - math.sqrt(card_features) / 2 - lost_in_floats)
     if reach <= 0:
         raise InvalidCard("the norm bound is smaller than a step of the grid.", hint="Raise --bound.")
-    too_long = measured[NORM_CHECK] > _float(float(grid.norm_squared))
-    shrink = ibis.ifelse(too_long, _float(reach) / measured[NORM_CHECK].sqrt(), _float(1.0))
-    factored = measured.mutate(shrink=shrink)
+    squares = [table[name] * table[name] for name in names]
+    measured = table.mutate(**{_LENGTH: reduce(add, squares)})
+    # At least reach^2, so that a row is never made longer: sqrt rounds to nearest, and reach is a float.
+    limit = _short_above(Fraction(reach) ** 2)
+    shrink = ibis.ifelse(measured[_LENGTH] > _float(limit), _float(reach) / measured[_LENGTH].sqrt(), _float(1.0))
+    shrunk = measured.mutate(**{_LENGTH: shrink})
     kept = [column for column in table.columns if column not in names]
-    clipped = {
-        name: (factored[name].cast("float64") * factored["shrink"] + _float(0.5)).floor().cast("int64") for name in names
-    }
-    short = factored.select(*(factored[c] for c in kept), **clipped)
-    # In integers, whose squares the engine needs for the order-2 sums anyway.
-    squares = [short[name] * short[name] for name in names]
-    return short.mutate(**{NORM_CHECK: sum(squares[1:], start=squares[0])})
+    return shrunk.select(*kept, **{name: _rounded(shrunk[name] * shrunk[_LENGTH]) for name in names})
 
 
-def _sum_of_squares(table: ibis.Table, names: list[str]) -> ir.FloatingColumn:
-    """Whole numbers far below 2^53 in floats: exact, and without the overflow checks that engines put into integers."""
-    first, *rest = (table[name].cast("float64") for name in names)
-    total = first * first
-    for cell in rest:
-        total = total + cell * cell
-    return total
+def norm_squared(table: ibis.Table, names: list[str]) -> ir.IntegerColumn:
+    """The squared length of every row, in integers; the engine needs most of it for the order-2 sums anyway."""
+    return reduce(add, [table[name] * table[name] for name in names])
+
+
+def _rounded(value: ir.FloatingColumn) -> ir.IntegerColumn:
+    return (value + _float(0.5)).floor().cast("int64")
+
+
+def _constants(feature: Feature, grid: Grid) -> tuple[float, float, float, float]:
+    """Lower and upper bound, offset and steps per unit, as the engine reads them."""
+    lower, upper, offset, factor = map(_short, (feature.lower, feature.upper, feature.offset, grid.one / feature.scale))
+    return lower, upper, offset, factor
 
 
 def _float(value: float) -> ir.FloatingScalar:
@@ -130,5 +144,10 @@ def _short(value: float) -> float:
     return float(f"{value:.15g}")
 
 
-def _integer(value: int) -> ir.IntegerScalar:
-    return ibis.literal(value, "int64")
+def _short_above(value: Fraction) -> float:
+    """A float of 15 digits that is not below the value, nor by more than a digit above it."""
+    digits = Context(prec=15, rounding=ROUND_CEILING)
+    short = digits.divide(Decimal(value.numerator), Decimal(value.denominator))
+    while Fraction(float(short)) < value:  # the nearest float may be the one below
+        short = digits.next_plus(short)
+    return float(short)

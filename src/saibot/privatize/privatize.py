@@ -29,7 +29,7 @@ from saibot.privatize.aggregate import Rows, aggregate, count_rows
 from saibot.privatize.card import Card
 from saibot.privatize.component import buy_component, moments_plan
 from saibot.privatize.noise import NoiseSource, OpenDPNoise
-from saibot.privatize.prepare import Grid
+from saibot.privatize.prepare import Grid, check_bounds
 from saibot.privatize.read import BackendName, TableLike, open_table
 from saibot.privatize.release import NoisyStatistics, choose_grid, release, value_count
 from saibot.privatize.schema import (
@@ -169,6 +169,9 @@ def prepare(
     most_rows = _most_rows(request, row_count)
     plans = _plans(request, rows, key, row_count, row_count_public)
     grid = choose_grid(plans[0], most_rows=1 if request.per_tuple else most_rows)
+    for column in rows.columns:
+        if column.feature is not None and column.feature.kind == "numeric":
+            check_bounds(column.feature, grid)
     draws = value_count(plans[0], key.level_sizes if key else ())
     if request.per_tuple:
         draws = local.check_local(plans[0], key.level_sizes if key else (), row_count or 0)

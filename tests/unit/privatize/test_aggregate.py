@@ -291,14 +291,13 @@ def test_the_norm_is_checked_in_integers_before_anything_is_released(
 ) -> None:
     """Were the clip broken, the aggregation would notice and stop."""
     from saibot.privatize import aggregate as module
-    from saibot.privatize.prepare import NORM_CHECK, _sum_of_squares
 
-    def broken(table: ibis.Table, names: list[str], grid: Any, *, box_norm_squared: int) -> ibis.Table:
-        return table.mutate(**{NORM_CHECK: _sum_of_squares(table, names)})
+    def broken(table: ibis.Table, names: list[str], grid: Any, *, card_features: int) -> ibis.Table:
+        return table.mutate(**{name: table[name].cast("int64") for name in names})
 
     checked = ready(frame(50), CARD, key="k", bound=Decimal("0.5"))
     aggregate(checked.rows, checked.grid, order=2)
-    monkeypatch.setattr(module, "clip_norm", broken)
+    monkeypatch.setattr(module, "to_steps", broken)
     with pytest.raises(Exception, match="longer than the bound; nothing was released"):
         aggregate(checked.rows, checked.grid, order=2)
 

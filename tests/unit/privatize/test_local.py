@@ -177,7 +177,7 @@ def test_a_row_longer_than_the_bound_is_never_reported(
 
     checked = ready(rows(20), CARD, key="k", per_tuple=True, bound=Decimal("0.5"))
     assert len(list(single_rows(checked.rows, checked.grid, order=2))) == 20
-    monkeypatch.setattr(module, "clip_norm", lambda table, *args, **options: table)
+    monkeypatch.setattr(module, "to_steps", lambda table, *args, **options: table)
     with pytest.raises(SaibotError, match="longer than the bound"):
         list(single_rows(checked.rows, checked.grid, order=2))
 

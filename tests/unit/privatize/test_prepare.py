@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from saibot.errors import InvalidCard, SaibotError
-from saibot.privatize import Card, Prepared
+from saibot.privacy import Budget, Neighbours
+from saibot.privacy.ledger import Ledger
+from saibot.privatize import Card, Prepared, ReleaseRequest, privatize
 from saibot.privatize.aggregate import Rows, grid_rows
-from saibot.privatize.prepare import Grid
-from saibot.privatize.read import open_table
+from saibot.privatize.prepare import Grid, _short_above
+from saibot.privatize.read import BackendName, open_table
 from saibot.privatize.schema import resolve_features
 
 BACKENDS = ["duckdb", "polars"]
@@ -36,9 +39,9 @@ def steps(ready: Callable[..., Prepared], table: Any, card: dict[str, Any], **op
     return [list(map(int, row)) for row in grid_table(checked.rows, checked.grid)]
 
 
-def rows_of(frame: pd.DataFrame, bounds: tuple[float, float] = (-1, 1)) -> Rows:
+def rows_of(frame: pd.DataFrame, bounds: tuple[float, float] = (-1, 1), *, backend: BackendName = "duckdb") -> Rows:
     card = Card.parse({"dataset": {"name": "t"}, "features": {name: {"bounds": bounds} for name in frame.columns}})
-    return Rows(open_table(frame), resolve_features(card, ()), None, None, None, 1)
+    return Rows(open_table(frame, backend=backend), resolve_features(card, ()), None, None, None, 1)
 
 
 # ------------------------------------------------------------------------------------------------ the grid itself
@@ -165,24 +168,29 @@ def test_no_bounds_let_a_value_leave_the_box(
     assert found[0, 0] == -(1 << 15) and found[1, 0] == 1 << 15
 
 
-def test_bounds_too_close_together_for_their_size_are_refused_or_kept(ready: Callable[..., Prepared]) -> None:
-    """Around 1e17 neighbouring floats are 16 apart: the box must hold, or the card be refused."""
-    for lower, upper in [(1e17, 1e17 + 16), (1e17, 1e17 + 48), (2**60, 2**60 + 256), (-(2**60) - 256, -(2**60))]:
-        card = NUMERIC | {"features": {"x": {"bounds": [lower, upper]}}}
-        cells = [lower, upper, (lower + upper) / 2, math.nextafter(upper, -math.inf), 0.0, 1e308]
-        try:
-            found = np.array(steps(ready, pl.DataFrame({"x": [float(cell) for cell in cells]}), card))
-        except InvalidCard:
-            continue
-        assert np.abs(found).max() <= 1 << 15
+@pytest.mark.parametrize(
+    "lower, upper",
+    [(1e15 + 1, 1e15 + 2), (-1e15 - 2, -1e15 - 1), (1e15 - 3, 1e15 + 5), (1e17, 1e17 + 16), (2.0**60, 2.0**60 + 256)],
+)
+@pytest.mark.parametrize("options", [{}, {"bound": Decimal("0.5")}, {"per_tuple": True}])
+def test_bounds_too_close_together_for_their_size_are_refused_before_anything_is_spent(
+    ledger: Ledger, lower: float, upper: float, options: dict[str, Any]
+) -> None:
+    """Engines agree on fifteen digits of a constant. With those alone, both bounds would be one number, or nearly."""
+    card = Card.parse(NUMERIC | {"features": {"x": {"bounds": [lower, upper]}, "y": {"bounds": {"buy": "0.1"}}}})
+    for features in (("x",),) if "per_tuple" in options else (("x",), ("x", "y")):
+        request = ReleaseRequest(card, Budget("1", "1e-6"), Neighbours.REPLACE_ONE, features=features, **options)
+        with pytest.raises(InvalidCard, match="'x' are too close together"):
+            privatize(pl.DataFrame({"x": [lower, upper, 7.0], "y": [1.0, 2.0, 3.0]}), request, ledger)
+    assert ledger.accounts() == []
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("lower, upper", [(1e15 + 1, 1e15 + 2), (-1e15 - 2, -1e15 - 1), (1e15 - 3, 1e15 + 5), (0.1, 0.3)])
+@pytest.mark.parametrize("lower, upper", [(1e10 + 1, 1e10 + 2), (-1e11 - 9, -1e11), (1e15, 1.0001e15), (0.1, 0.3)])
 def test_the_missing_value_never_leaves_the_box(
     ready: Callable[..., Prepared], backend: str, lower: float, upper: float
 ) -> None:
-    """Bounds are shortened to fifteen digits. A missing value that keeps more of them would lie up to three boxes away."""
+    """Bounds are shortened to fifteen digits; a missing value may keep more of them."""
     frame = pl.DataFrame({"x": [None, math.nan, 7.0]}, schema={"x": pl.Float64})
     for missing in (None, lower, upper, (lower + upper) / 2):
         facts = {"bounds": [lower, upper]} | ({} if missing is None else {"missing": missing})
@@ -205,21 +213,45 @@ def tables(draw: st.DrawFn) -> pd.DataFrame:
 @settings(max_examples=60 if settings.default.max_examples <= 100 else 600, suppress_health_check=[HealthCheck.too_slow])
 @given(tables(), st.integers(4, 15), st.decimals("0.02", "3", places=3))
 def test_no_integer_row_is_ever_longer_than_the_bound(frame: pd.DataFrame, bits: int, bound_squared: Decimal) -> None:
-    grid = Grid(bits, bound_squared)
-    if math.sqrt(grid.norm_squared) <= math.sqrt(len(frame.columns)) / 2 + 1e-3:
+    grid, m = Grid(bits, bound_squared), len(frame.columns)
+    reach = math.sqrt(grid.norm_squared) - math.sqrt(m) / 2
+    if reach <= 1e-3:
         return  # a ball within one step; refused, see below
-    whole = grid_table(rows_of(frame), Grid(bits, Decimal(len(frame.columns)))).astype(object)
     clipped = grid_table(rows_of(frame), grid).astype(object)
-    norms = (clipped**2).sum(axis=1)
-    assert (norms <= grid.norm_squared).all()
-    for before, after in zip(whole, clipped, strict=True):
-        if (before**2).sum() <= grid.norm_squared:
-            assert (before == after).all()  # short rows are left alone
-        else:
-            # Long ones keep their direction, and lose no more than a step in each coordinate.
-            reach = math.sqrt(grid.norm_squared / float((before**2).sum()))
-            slack = 0.5 + math.sqrt(len(before)) / 2 + 1e-3
-            assert all(abs(a - b * reach) <= slack for a, b in zip(after, before, strict=True))
+    assert ((clipped**2).sum(axis=1) <= grid.norm_squared).all()
+    for cells, after in zip(frame.to_numpy(), clipped, strict=True):
+        before = cells * grid.one
+        length = float(np.linalg.norm(before))
+        # Rows that rounding cannot push out of the ball are rounded and no more; longer ones keep their direction.
+        shrink = reach / length if length > reach and m * grid.one**2 > grid.norm_squared else 1.0
+        assert np.abs(after.astype(float) - before * shrink).max() <= 0.5 + 1e-4
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("bits, bound", [(15, "1"), (15, "1.3"), (9, "0.3"), (5, "1.1")])
+def test_rows_at_the_very_edge_of_the_ball_stay_inside(backend: BackendName, bits: int, bound: str) -> None:
+    """Lengths within a few steps of the bound, and all of them where rounding hurts most: every cell near a half."""
+    rng, grid = np.random.default_rng(3), Grid(bits, Decimal(bound) ** 2)
+    direction = rng.normal(size=(4000, 4))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    steps_long = float(bound) * grid.one + rng.uniform(-3, 1, (4000, 1))
+    whole = np.floor(np.clip(direction * steps_long, -grid.one, grid.one))
+    cells = (whole + rng.choice([0.4999999, 0.5, 0.5000001], whole.shape)) / grid.one
+    frame = pd.DataFrame(np.clip(cells, -1, 1), columns=list("abcd"))
+    found = grid_table(rows_of(frame, backend=backend), grid).astype(object)
+    assert ((found**2).sum(axis=1) <= grid.norm_squared).all() and np.abs(found).max() <= grid.one
+    rounded = np.floor(frame.to_numpy() * grid.one + 0.5).astype(int).astype(object)
+    assert ((rounded**2).sum(axis=1) > grid.norm_squared).any()  # rounding alone would not do
+
+
+@given(st.floats(1e-3, 4e6))
+def test_a_row_is_never_made_longer_by_the_clip(reach: float) -> None:
+    """The limit, shortened to what every engine reads alike, is not below the square of the reach."""
+    reach = float(f"{reach:.15g}")
+    limit = _short_above(Fraction(reach) ** 2)
+    assert Fraction(limit) >= Fraction(reach) ** 2 and limit == float(f"{limit:.15g}")
+    assert reach / math.sqrt(math.nextafter(limit, math.inf)) <= 1.0
+    assert limit <= reach**2 * (1 + 1e-13)
 
 
 def test_without_the_clip_rows_of_the_box_would_be_longer_than_the_bound() -> None:
