@@ -1,10 +1,12 @@
 """Bounds bought from the budget: private quantiles by the exponential mechanism, on public candidates.
 
 Three choices. With half of the share, a magnitude: the power of two that most absolute values lie below. With a quarter
-each, the two bounds, among evenly spaced points up to that magnitude on either side. A candidate's score is how far its rank
-is from the wanted one, in whole numbers: one row moves every score by at most the denominator of the quantile. All powers of
-two beyond the largest value would score alike, so each doubling costs a fixed, public number of ranks on top: enough to make
-needless ones unlikely, and no secret. OpenDP picks (permute and flip), and its own map states what that costs.
+each, the two bounds, among evenly spaced points up to that magnitude on either side. Each choice is of an interval between
+neighbouring candidates. Its score is how many ranks it misses the wanted quantile by, 0 if that lies in it, in whole numbers:
+one row moves every score by at most the denominator of the quantile. (Were a candidate itself scored, by its own rank, the
+best score would be far from 0 wherever many values lie between two candidates, and needless ones would come near it.) All
+intervals beyond the largest value score alike, so each doubling costs a fixed, public number of ranks on top: enough to make
+them unlikely, and no secret. OpenDP picks (permute and flip), and its own map states what that costs.
 """
 
 from __future__ import annotations
@@ -47,9 +49,9 @@ def buy_bounds(rows: Rows, column: Column, epsilon: Decimal, noise: NoiseSource)
     fine = np.linspace(-largest, largest, _FINE + 1)
     below, total = ranks(rows, column, tuple(fine))
     first, last = pick(below, total, low_at, whole / 4), pick(below, total, high_at, whole / 4)
-    if last <= first:
-        first, last = max(first - 1, 0), min(first + 1, _FINE)
-    lower, upper = twelve_digits(fine[first]), twelve_digits(fine[last])
+    first, last = min(first, _FINE - 1), min(last, _FINE - 1)  # beyond the last point there is no interval
+    # The outer ends of the two intervals; where noise has put them in the wrong order, of both together.
+    lower, upper = twelve_digits(fine[min(first, last)]), twelve_digits(fine[max(first, last) + 1])
     # The card could not know these bounds: its missing value moves to the nearest one instead of failing after payment.
     missing = None if column.facts.missing is None else min(max(column.facts.missing, lower), upper)
     return numeric_feature(column.name, column.facts.model_copy(update={"missing": missing}), lower, upper)
@@ -61,25 +63,24 @@ def bought_shares(columns: list[Column], budget: Budget) -> dict[str, Decimal]:
 
 
 def ranks(rows: Rows, column: Column, candidates: Sequence[float], *, magnitude: bool = False) -> tuple[np.ndarray, int]:
-    """How many values (or absolute values) lie below each candidate, and how many there are.
-
-    A missing value lies below none and is counted.
-    """
+    """How many values (or absolute values) lie below each candidate, and how many there are. Missing ones are no values."""
     table = kept_rows(rows)
     value = as_float(table[column.column])
     present = value.notnull() & ~value.isnan()
     number = ibis.ifelse(present, value.abs() if magnitude else value, ibis.literal(np.inf, "float64"))
-    table = table.select(x=number)
+    table = table.select(x=number, present=present)
     counts = {
         f"c{i}": (table.x < ibis.literal(float(c), "float64")).sum().fill_null(0).cast("int64")
         for i, c in enumerate(candidates)
     }
-    fetched = rows.source.fetch(table.aggregate(n=table.count(), **counts))
+    fetched = rows.source.fetch(table.aggregate(n=table.present.sum().fill_null(0).cast("int64"), **counts))
     below = np.array([fetched.column(f"c{i}")[0].as_py() for i in range(len(candidates))], dtype=np.int64)
     return below, int(fetched.column("n")[0].as_py())
 
 
 def rank_scores(below: np.ndarray, total: int, quantile: Fraction) -> np.ndarray:
-    """Distance of every candidate's rank from the wanted one, times the quantile's denominator: whole numbers."""
-    distance: np.ndarray = np.absolute(quantile.denominator * below - quantile.numerator * total)
-    return distance
+    """By how many ranks the wanted one lies outside of [candidate, next candidate), times the quantile's denominator."""
+    wanted = quantile.numerator * total
+    before_next = np.append(below[1:], total)
+    missed: np.ndarray = np.maximum(quantile.denominator * below - wanted, wanted - quantile.denominator * before_next)
+    return np.maximum(missed, 0)

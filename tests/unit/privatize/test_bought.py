@@ -102,6 +102,33 @@ def test_default_quantiles_of_twenty_thousand_rows_give_sane_bounds(ledger: Ledg
         assert feature.upper - feature.lower < 3 * np.ptp(np.quantile(cells, [0.01, 0.99])), feature
 
 
+COLUMNS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "uniform": lambda rng, n: rng.uniform(0, 100, n),
+    "far from zero": lambda rng, n: rng.uniform(50, 60, n),
+    "negative": lambda rng, n: rng.uniform(-7, 0, n),
+    "skewed": lambda rng, n: rng.exponential(20, n),
+    "heavy tail": lambda rng, n: rng.pareto(1.5, n),
+    "two values": lambda rng, n: rng.choice([10.0, 21.0], n),
+    "zero or one": lambda rng, n: (rng.random(n) < 0.3).astype(float),
+    "constant": lambda rng, n: np.full(n, 5.0),
+    "a third missing": lambda rng, n: np.where(rng.random(n) < 1 / 3, np.nan, rng.normal(40, 5, n)),
+}
+
+
+def test_columns_of_every_shape_get_sane_bounds(ledger: Ledger) -> None:
+    """Between two candidates may lie all of a column. Scored by its own rank, no candidate is then much better than one that
+    is a hundred times too large; where values were missing, the largest candidate of all was the best."""
+    rng, n = np.random.default_rng(6), 20_000
+    columns = {name: draw(rng, n) for name, draw in COLUMNS.items()}
+    document = {"dataset": {"name": "t"}, "features": {name: {"bounds": {"buy": "0.1"}} for name in columns}}
+    features = buy(pd.DataFrame(columns), ledger, document, Budget("1", "1e-6")).sketch.header.features
+    for feature in features:
+        cells = columns[feature.name][~np.isnan(columns[feature.name])]
+        assert ((feature.lower <= cells) & (cells <= feature.upper)).mean() > 0.8, feature
+        # No wider than the values and two intervals, which are at most a sixteenth of the largest value each.
+        assert feature.upper - feature.lower < np.ptp(np.quantile(cells, [0.01, 0.99])) + np.abs(cells).max() / 8, feature
+
+
 def test_a_quantile_that_costs_next_to_nothing_is_worth_next_to_nothing(ledger: Ledger) -> None:
     """The choice really is random: with no budget on it, bounds of ten rows land anywhere."""
     table = pd.DataFrame({"x": np.linspace(90, 110, 10)})
@@ -113,12 +140,22 @@ def test_a_quantile_that_costs_next_to_nothing_is_worth_next_to_nothing(ledger: 
     assert len(found) > 2
 
 
-def test_ranks_count_what_lies_below_and_missing_values_below_nothing(ready: Callable[..., Prepared]) -> None:
+def test_ranks_count_what_lies_below_and_leave_missing_values_out(ready: Callable[..., Prepared]) -> None:
     table = pd.DataFrame({"x": [-5.0, 0.0, 1.0, 3.0, math.nan, math.inf]})
     document = {"dataset": {"name": "t"}, "features": {"x": {"bounds": {"buy": "0.1"}}}}
     checked = ready(table, document)
     below, total = ranks(checked.rows, checked.rows.columns[0], (-10.0, 0.0, 0.5, 1.0, 100.0))
-    assert below.tolist() == [0, 1, 2, 2, 4] and total == 6
+    assert below.tolist() == [0, 1, 2, 2, 4] and total == 5
+    below, total = ranks(checked.rows, checked.rows.columns[0], (0.0, 0.5, 4.0, 100.0), magnitude=True)
+    assert below.tolist() == [0, 1, 3, 4] and total == 5
+
+
+def test_an_interval_scores_by_how_far_the_wanted_rank_lies_outside_of_it() -> None:
+    below = np.array([0, 10, 10, 60, 100])  # of 100 values, 10 in the first interval, none in the second, 50, 40, none
+    assert rank_scores(below, 100, Fraction(1, 2)).tolist() == [80, 80, 0, 20, 100]
+    assert rank_scores(below, 100, Fraction(1, 10)).tolist() == [0, 0, 0, 500, 900]
+    assert rank_scores(below, 100, Fraction(1)).tolist() == [90, 90, 40, 0, 0]
+    assert rank_scores(below[:3], 100, Fraction(9, 10)).tolist() == [800, 800, 0]  # the last interval has no end
 
 
 def test_one_row_moves_every_rank_score_by_no_more_than_the_sensitivity(ready: Callable[..., Prepared], full: bool) -> None:
@@ -128,7 +165,7 @@ def test_one_row_moves_every_rank_score_by_no_more_than_the_sensitivity(ready: C
     for _ in range(30 if full else 3):
         cells = rng.choice([0.0, 1.0, -3.0, 1e6, math.nan, 2**-16], 20)
         neighbours = [cells.copy(), cells[1:], np.append(cells, rng.normal())]
-        neighbours[0][rng.integers(20)] = rng.choice([-1e9, 0.5, 1e9])
+        neighbours[0][rng.integers(20)] = rng.choice([-1e9, 0.5, 1e9, math.nan])
         scores = []
         for table in (cells, *neighbours):
             checked = ready(pd.DataFrame({"x": table}), document)
