@@ -1,0 +1,205 @@
+"""Who is asking: tokens, their roles, and the caller that each verb is given.
+
+A token is a random text that is shown once and kept as its sha256. Its name is the account that it acts for: datasets and
+searches belong to accounts, so a token can be replaced without losing them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, func, insert, select, update
+from sqlalchemy.engine import RowMapping
+
+from saibot.platform.clock import now
+from saibot.platform.errors import Conflict, NotAllowed, NotFound, NotSignedIn, Unusable
+from saibot.platform.pagination import Page, Place
+from saibot.platform.storage.database import Database
+from saibot.platform.storage.tables import tokens
+from saibot.platform.trail import Trail
+
+ROLES = ("admin", "provider", "requester")
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$"
+PREFIX = "saibot_"
+REMEMBERED_SECONDS = 5.0  # how long a token is known without asking the database again
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Whoever uses a verb. Without a token: nobody, with no role."""
+
+    name: str = ""
+    roles: frozenset[str] = frozenset()
+    token: str = ""
+
+    @property
+    def signed_in(self) -> bool:
+        return bool(self.roles)
+
+    @property
+    def sees_restricted(self) -> bool:
+        """Restricted datasets are for those who search, not for other providers."""
+        return bool(self.roles & {"requester", "admin"})
+
+    def has(self, role: str) -> bool:
+        return role in self.roles
+
+    def need(self, role: str) -> None:
+        """Raise unless the caller has the role."""
+        if not self.signed_in:
+            raise NotSignedIn("this needs a token.", hint="Send `Authorization: Bearer TOKEN`; an admin gives out tokens.")
+        if role not in self.roles:
+            have = " and ".join(sorted(self.roles))
+            raise NotAllowed(f"this needs the role {role}; this token has {have}.", hint=f"Ask an admin for a {role} token.")
+
+
+NOBODY = Caller()
+
+
+@dataclass
+class _Known:
+    caller: Caller
+    until: float
+
+
+class Accounts:
+    """Create, list and revoke tokens; tell whose a token is."""
+
+    def __init__(self, database: Database, trail: Trail) -> None:
+        self._database = database
+        self._trail = trail
+        self._known: dict[str, _Known] = {}
+        self._used: set[str] = set()
+        self._lock = threading.Lock()
+
+    def first_start(self, data: Path) -> str | None:
+        """The text of the first admin token if there was none, also written to DATA/admin-token, readable by its owner."""
+        with self._database.read() as connection:
+            if connection.execute(select(func.count()).select_from(tokens)).scalar_one():
+                return None
+        path = data / "admin-token"
+        path.unlink(missing_ok=True)
+        path.touch(mode=0o600)
+        text = _new_text()
+        path.write_text(text + "\n", encoding="utf-8")  # before the row: a token that nobody knows would lock everyone out
+        self._store("admin", ("admin",), text, expires=None, by="first start")
+        return text
+
+    def create(self, caller: Caller, name: str, roles: Iterable[str], *, expires: str | None = None) -> dict[str, Any]:
+        """A new token; its text is in the answer and nowhere else."""
+        caller.need("admin")
+        chosen = tuple(role for role in ROLES if role in set(roles))
+        if not chosen or set(roles) - set(ROLES):
+            raise Unusable("a token has one or more of the roles admin, provider, requester.", hint="Name them in `roles`.")
+        if not re.fullmatch(NAME, name):
+            raise Unusable(
+                "an account's name has 1 to 100 letters, digits, dots, dashes, underscores or @.",
+                hint="Choose a name like `st-marys-hospital`.",
+            )
+        text = _new_text()
+        return self._store(name, chosen, text, expires=expires, by=caller.name) | {"token": text}
+
+    def list(self, caller: Caller, place: Place, limit: int) -> Page:
+        caller.need("admin")
+        query = select(tokens).order_by(tokens.c.created, tokens.c.id).limit(limit + 1)
+        if place is not None:
+            created, id = place
+            query = query.where((tokens.c.created > created) | ((tokens.c.created == created) & (tokens.c.id > id)))
+        with self._database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        more = [rows[limit - 1]["created"], rows[limit - 1]["id"]] if len(rows) > limit else None
+        return Page([_shown(row) for row in rows[:limit]], more)
+
+    def revoke(self, caller: Caller, id: str) -> None:
+        """From now on the token is refused. Its account keeps what it has published."""
+        caller.need("admin")
+        with self._database.write() as connection:
+            row = connection.execute(select(tokens).where(tokens.c.id == id)).mappings().first()
+            if row is None:
+                raise NotFound(f"there is no token {id}.", hint="GET /v1/tokens lists them.")
+            if row["revoked"] is None:
+                self._keep_an_admin(connection, id)
+                connection.execute(update(tokens).where(tokens.c.id == id).values(revoked=now()))
+                self._trail.note(connection, caller.name, "revoke token", id, {"name": row["name"]})
+        with self._lock:
+            self._known.clear()
+
+    def caller_of(self, text: str | None) -> Caller:
+        """Whose token this is. No token is nobody; a wrong one is refused."""
+        if text is None:
+            return NOBODY
+        key = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+        moment = time.monotonic()
+        with self._lock:
+            known = self._known.get(key)
+            if known is not None and known.until > moment:
+                self._used.add(known.caller.token)
+                return known.caller
+        caller = self._look_up(key)
+        with self._lock:
+            if len(self._known) > 100_000:
+                self._known.clear()
+            self._known[key] = _Known(caller, moment + REMEMBERED_SECONDS)
+            self._used.add(caller.token)
+        return caller
+
+    def note_uses(self) -> None:
+        """Write down which tokens were used since the last time; once in a while is often enough."""
+        with self._lock:
+            used, self._used = list(self._used), set()
+        if used:
+            with self._database.write() as connection:
+                for start in range(0, len(used), 500):
+                    connection.execute(
+                        update(tokens).where(tokens.c.id.in_(used[start : start + 500])).values(last_used=now())
+                    )
+
+    def _keep_an_admin(self, connection: Connection, id: str) -> None:
+        others = select(tokens.c.roles).where(tokens.c.id != id, tokens.c.revoked.is_(None), _unexpired())
+        if not any("admin" in row.roles.split(",") for row in connection.execute(others)):
+            raise Conflict("this is the last admin token.", hint="Create another admin token first.")
+
+    def _look_up(self, key: str) -> Caller:
+        with self._database.read() as connection:
+            row = connection.execute(select(tokens).where(tokens.c.hash == key)).mappings().first()
+        if row is None or row["revoked"] is not None or (row["expires"] is not None and row["expires"] <= now()):
+            why = "is unknown" if row is None else "was revoked" if row["revoked"] else "has expired"
+            raise NotSignedIn(f"the token {why}.", hint="Ask an admin for a new one, and `saibot login` with it.")
+        return Caller(row["name"], frozenset(row["roles"].split(",")), row["id"])
+
+    def _store(self, name: str, roles: tuple[str, ...], text: str, *, expires: str | None, by: str) -> dict[str, Any]:
+        row = {
+            "id": f"t{secrets.token_hex(8)}",
+            "name": name,
+            "roles": ",".join(roles),
+            "hash": hashlib.sha256(text.encode()).hexdigest(),
+            "created": now(),
+            "expires": expires,
+            "revoked": None,
+            "last_used": None,
+        }
+        with self._database.write() as connection:
+            connection.execute(insert(tokens).values(row))
+            self._trail.note(connection, by, "create token", str(row["id"]), {"name": name, "roles": list(roles)})
+        return _shown(row)
+
+
+def _unexpired() -> ColumnElement[bool]:
+    return tokens.c.expires.is_(None) | (tokens.c.expires > now())
+
+
+def _new_text() -> str:
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def _shown(row: RowMapping | dict[str, Any]) -> dict[str, Any]:
+    fields = ("id", "name", "created", "expires", "revoked", "last_used")
+    return {name: row[name] for name in fields} | {"roles": row["roles"].split(",")}

@@ -1,0 +1,1 @@
+"""HTTP: routes are thin, every answer and every error has its documented shape."""

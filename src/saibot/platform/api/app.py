@@ -1,0 +1,75 @@
+"""The web application: routes over a platform, one error shape, documentation that needs no other server."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from saibot import __version__
+from saibot.platform.api import datasets, docs, domains, errors, operations, tokens
+from saibot.platform.api.guard import Guard
+from saibot.platform.service import Platform, open_platform
+from saibot.platform.settings import Settings
+
+PAGES = "saibot.platform.pages"
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application of a platform that is opened here and closed when the application ends."""
+    return app_of(open_platform(settings))
+
+
+def app_of(platform: Platform) -> FastAPI:
+    """The application of a platform; `app.state.platform` is the platform. `pages` are mounted where they are there."""
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        platform.start()
+        yield
+        platform.close()
+
+    app = FastAPI(title="Saibot", version=__version__, docs_url=None, redoc_url=None, lifespan=life)
+    app.state.platform = platform
+    errors.add_to(app)
+    app.add_middleware(Guard, platform=platform)
+    for module in (tokens, domains, datasets, operations):
+        app.include_router(module.router)
+    app.include_router(operations.plain_router)
+    docs.add_to(app)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    if platform.settings.pages and importlib.util.find_spec(PAGES) is not None:
+        add_pages = getattr(importlib.import_module(PAGES), "add_to", None)
+        if add_pages is not None:
+            add_pages(app, platform)
+    return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            summary="Differentially private data search",
+            description="Providers publish sketches, requesters search them. Errors have one shape everywhere.",
+            routes=app.routes,
+        )
+        schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
+        schemes["bearer"] = {"type": "http", "scheme": "bearer", "description": "`saibot_...`, from the platform's admin."}
+        for path in document["paths"].values():
+            for operation in path.values():
+                _without_defaults(operation)
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def _without_defaults(operation: dict[str, Any]) -> None:
+    """FastAPI's own shape of validation errors is not ours."""
+    schema = operation["responses"].get("422", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    if schema.get("$ref", "").endswith("HTTPValidationError"):
+        schema["$ref"] = "#/components/schemas/Error"

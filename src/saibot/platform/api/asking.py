@@ -1,0 +1,70 @@
+"""What a route learns from a request: who asks, whether too often, and the body up to a size."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Query, Request
+from starlette.requests import ClientDisconnect
+
+from saibot.platform.accounts import Caller
+from saibot.platform.errors import NotSignedIn, TooLarge, Unusable
+from saibot.platform.limits import Kind
+from saibot.platform.service import Platform
+
+Cursor = Annotated[str | None, Query(description="`next` of the page before.", max_length=1000)]
+Limit = Annotated[int, Query(description="At most so many items.", ge=1, le=200)]
+
+
+def platform_of(request: Request) -> Platform:
+    platform: Platform = request.app.state.platform
+    return platform
+
+
+async def caller_of(request: Request) -> Caller:
+    """The caller by bearer token, nobody without one; counted against the caller's rate."""
+    platform = platform_of(request)
+    address = request.client.host if request.client else "local"
+    kind: Kind = "read" if request.method in ("GET", "HEAD") else "write"
+    try:
+        caller = platform.accounts.caller_of(_bearer(request))
+    except NotSignedIn:
+        platform.limits.spend(address, "write")  # guessing is slow
+        raise
+    platform.limits.spend(caller.token or address, kind)
+    request.state.account = caller.name
+    return caller
+
+
+def _bearer(request: Request) -> str | None:
+    header = request.headers.get("authorization")
+    if header is None:
+        return None
+    scheme, _, text = header.partition(" ")
+    if scheme.lower() != "bearer" or not text.strip():
+        raise NotSignedIn("the Authorization header holds no bearer token.", hint="Send `Authorization: Bearer TOKEN`.")
+    return text.strip()
+
+
+async def body_of(request: Request, limit: int) -> bytes:
+    """The body, at most `limit` bytes of it. A larger one is read to its end for a while, so that the answer arrives."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size <= limit:
+                parts.append(part)
+            elif size > 2 * limit:
+                break
+            else:
+                parts.clear()
+    except ClientDisconnect:
+        raise Unusable("the upload was cut off.", hint="Send it again; nothing was stored.") from None
+    if size > limit:
+        raise TooLarge(f"the body has more than {limit:,} bytes, the most allowed.", hint="Publish a smaller sketch.")
+    return b"".join(parts)
+
+
+Asking = Annotated[Caller, Depends(caller_of)]
+Here = Annotated[Platform, Depends(platform_of)]

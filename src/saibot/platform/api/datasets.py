@@ -1,0 +1,142 @@
+"""Datasets: publish, list, count, show, withdraw, download; and what a slice of the corpus is made of."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response
+
+from saibot.platform.accepting import PRIVATIZE
+from saibot.platform.api import schemas
+from saibot.platform.api.answers import documented, file_answer, json_answer, page_answer, page_of_texts
+from saibot.platform.api.asking import Asking, Cursor, Here, Limit, body_of
+from saibot.platform.api.tokens import SECURED
+from saibot.platform.catalog import SORTS, Filter
+from saibot.platform.errors import WrongMediaType
+from saibot.platform.pagination import read_cursor
+from saibot.sketch import SUFFIX
+
+router = APIRouter(prefix="/v1", tags=["datasets"])
+Q = Annotated[str | None, Query(max_length=500, description="Every word of it begins a word of name, title or a feature.")]
+Named = Annotated[str | None, Query(max_length=200)]
+DatasetId = Annotated[str, Path(max_length=40)]
+Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
+_BINARY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+_FILE: dict[int, dict[str, Any]] = {
+    200: {"content": _BINARY, "description": "The sketch file."},
+    206: {"content": _BINARY, "description": "The part that the Range header asked for."},
+    304: {"description": "Unchanged: the ETag is its digest."},
+}
+
+
+@router.post(
+    "/datasets",
+    summary="Publish a sketch",
+    status_code=201,
+    responses=documented({201: schemas.Dataset, 200: schemas.Dataset}, 403, 413, 415),
+    openapi_extra=SECURED | {"requestBody": {"required": True, "content": _BINARY}},
+)
+async def publish(
+    request: Request,
+    caller: Asking,
+    here: Here,
+    visibility: Literal["public", "restricted"] = "public",
+    expires: Annotated[
+        str | None, Query(description="The day it is withdrawn by itself, YYYY-MM-DD.", max_length=10)
+    ] = None,
+) -> Response:
+    """The body is a `.saibot` file. 201: a new dataset, or a new version of it; 200: this very sketch is there already."""
+    caller.need("provider")
+    kind = request.headers.get("content-type", "application/octet-stream").partition(";")[0].strip().lower()
+    if kind not in ("application/octet-stream", "application/vnd.apache.arrow.file"):
+        raise WrongMediaType("a sketch is sent as application/octet-stream.", hint=PRIVATIZE)
+    content = await body_of(request, here.settings.max_upload_bytes)
+    found, is_new = await run_in_threadpool(here.accept, caller, content, visibility=visibility, expires=expires)
+    return json_answer(found, 201 if is_new else 200)
+
+
+@router.get("/datasets", summary="Published datasets", responses=documented({200: schemas.Datasets}))
+def list_datasets(
+    caller: Asking,
+    here: Here,
+    q: Q = None,
+    domain: Named = None,
+    provider: Named = None,
+    feature: Named = None,
+    sort: Literal["published", "rows", "epsilon", "name"] = "published",
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Response:
+    place = read_cursor(cursor, SORTS[sort][2], int)
+    return page_of_texts(
+        here.catalog.list(caller, Filter(q, domain, provider, feature), sort=sort, place=place, limit=limit)
+    )
+
+
+@router.get(
+    "/facets", summary="How many datasets match, by domain and provider", responses=documented({200: schemas.Facets})
+)
+def facets(
+    caller: Asking, here: Here, q: Q = None, domain: Named = None, provider: Named = None, feature: Named = None
+) -> Response:
+    return json_answer(here.catalog.facets(caller, Filter(q, domain, provider, feature)))
+
+
+@router.get(
+    "/datasets/{id}", summary="A dataset and its private profile", responses=documented({200: schemas.ShownDataset}, 404)
+)
+def show(caller: Asking, here: Here, id: DatasetId) -> Response:
+    return json_answer(here.show(caller, id))
+
+
+@router.delete(
+    "/datasets/{id}",
+    summary="Withdraw a dataset with all its versions",
+    status_code=204,
+    responses=documented({204: None}, 403, 404),
+    openapi_extra=SECURED,
+)
+def withdraw(caller: Asking, here: Here, id: DatasetId) -> Response:
+    """When this has answered, its data is in no file of the platform any more."""
+    here.withdraw(caller, id)
+    return Response(status_code=204)
+
+
+@router.get(
+    "/datasets/{id}/sketch",
+    summary="Download the latest sketch of a dataset",
+    response_class=Response,
+    responses=documented({}, 404, 416, extra=_FILE),
+)
+def download(request: Request, caller: Asking, here: Here, id: DatasetId) -> Response:
+    row = here.catalog.row(caller, id)
+    return _sketch(request, caller, here, row["digest"], row["name"])
+
+
+@router.get(
+    "/sketches/{digest}",
+    summary="Download a sketch by digest",
+    response_class=Response,
+    responses=documented({}, 404, 416, extra=_FILE),
+)
+def by_digest(request: Request, caller: Asking, here: Here, digest: Digest) -> Response:
+    return _sketch(request, caller, here, digest, digest[:16])
+
+
+@router.get("/corpus", summary="What a slice of the corpus is made of", responses=documented({200: schemas.CorpusSlice}))
+def corpus(
+    caller: Asking,
+    here: Here,
+    domain: Named = None,
+    cursor: Cursor = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 500,
+) -> Response:
+    return page_answer(here.catalog.manifest(caller, domain, read_cursor(cursor, int), limit))
+
+
+def _sketch(request: Request, caller: Asking, here: Here, digest: str, name: str) -> Response:
+    file = here.open_sketch(caller, digest)
+    media_type = "application/octet-stream"
+    return file_answer(request, file, etag=digest, media_type=media_type, name=f"{name}{SUFFIX}")

@@ -1,0 +1,91 @@
+"""Around every request: its id, its time, its log line, and the last net for errors nobody foresaw.
+
+A log line has the route's template, not the address that was asked for: queries and unknown paths may hold anything.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from typing import Any
+
+from sqlalchemy.exc import InterfaceError, OperationalError
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from saibot.platform.service import Platform
+
+_HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin")]
+
+
+class Guard:
+    def __init__(self, app: ASGIApp, platform: Platform) -> None:
+        self._app, self._platform = app, platform
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = secrets.token_hex(8)
+        started = time.perf_counter()
+        status = 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [
+                    *message.get("headers", []),
+                    (b"x-request-id", request_id.encode()),
+                    *_HEADERS,
+                ]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except Exception as problem:
+            away = isinstance(problem, OperationalError | InterfaceError)
+            self._platform.log.failure("request failed", problem, request=request_id, route=_route(scope))
+            if status == 0:
+                await _send_error(sending, 503 if away else 500, request_id)
+        finally:
+            self._note(scope, status, time.perf_counter() - started, request_id)
+
+    def _note(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
+        route, method = _route(scope), scope["method"] if scope["method"] in _METHODS else "OTHER"
+        metrics = self._platform.metrics
+        metrics.requests.labels(method, route, str(status)).inc()
+        metrics.seconds.labels(route).observe(seconds)
+        self._platform.log.info(
+            "request",
+            method=method,
+            route=route,
+            status=status,
+            ms=round(seconds * 1000, 1),
+            account=scope.get("state", {}).get("account", ""),
+            request=request_id,
+        )
+
+
+_METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}
+
+
+def _route(scope: Scope) -> str:
+    route = scope.get("route")
+    return str(getattr(route, "path", "unknown"))
+
+
+async def _send_error(send: Send, status: int, request_id: str) -> None:
+    away = status == 503
+    document: dict[str, Any] = {
+        "error": {
+            "code": "unavailable" if away else "internal",
+            "message": "the platform's storage is away." if away else "the platform made a mistake.",
+            "hint": "Try again in a moment." if away else "Try again; if it stays, tell the admin the request id.",
+            "details": {"request": request_id},
+        }
+    }
+    body = json.dumps(document).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,42 @@
+"""For whoever runs the platform: is it well, its numbers, and the trail of who did what."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from saibot import __version__
+from saibot.platform.api import schemas
+from saibot.platform.api.answers import documented, json_answer, page_answer
+from saibot.platform.api.asking import Asking, Cursor, Here, Limit
+from saibot.platform.api.tokens import SECURED
+from saibot.platform.metrics import CONTENT_TYPE
+from saibot.platform.pagination import read_cursor
+
+router = APIRouter(prefix="/v1", tags=["operations"])
+plain_router = APIRouter(tags=["operations"])
+
+
+@router.get("/audit", summary="Who did what", responses=documented({200: schemas.TrailPage}, 403), openapi_extra=SECURED)
+def audit(caller: Asking, here: Here, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    return page_answer(here.trail.list(caller, read_cursor(cursor, int), limit))
+
+
+@plain_router.get(
+    "/healthz",
+    summary="Whether the platform is well",
+    responses={200: {"model": schemas.Health}, 503: {"model": schemas.Error}},
+)
+def healthz(here: Here) -> Response:
+    here.healthy()
+    return json_answer({"status": "ok", "version": __version__})
+
+
+@plain_router.get(
+    "/metrics",
+    summary="Numbers for Prometheus",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, 503: {"model": schemas.Error}},
+)
+def metrics(here: Here) -> Response:
+    return Response(here.metrics.text(), media_type=CONTENT_TYPE)

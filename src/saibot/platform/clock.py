@@ -1,0 +1,28 @@
+"""Times as the platform writes them: ISO text in UTC, which sorts as it reads."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+
+def now() -> str:
+    return text_of(datetime.now(UTC))
+
+
+def text_of(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def days_ago(days: float) -> str:
+    return text_of(datetime.now(UTC) - timedelta(days=days))
+
+
+def today() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def is_day(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False

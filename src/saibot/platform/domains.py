@@ -1,0 +1,201 @@
+"""Key domains that providers register: public lists of keys under an id and a version, fixed for good.
+
+The row in the database counts; the keys lie in the file store by digest. A copy of every domain is kept beside the shards,
+in the form that search reads, and is made anew where it is missing.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import func, insert, select
+from sqlalchemy.engine import RowMapping
+
+from saibot.discover.domain_file import card_of, read_domain, write_domain
+from saibot.discover.domains import DomainRegistry, generated_domain
+from saibot.errors import InvalidDomain
+from saibot.platform.accounts import Caller
+from saibot.platform.clock import now
+from saibot.platform.errors import Conflict, NotFound, OverQuota, Unusable
+from saibot.platform.pagination import Page, Place
+from saibot.platform.settings import Settings
+from saibot.platform.storage.database import Database
+from saibot.platform.storage.files import FileStore
+from saibot.platform.storage.tables import domains
+from saibot.platform.trail import Trail
+from saibot.sketch import KeyDomain
+
+ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
+MAX_LEVELS = 20
+
+
+class Domains:
+    """Register, list, show, and give out the keys."""
+
+    def __init__(self, database: Database, files: FileStore, trail: Trail, settings: Settings, folder: Path) -> None:
+        self._database, self._files, self._trail, self._settings = database, files, trail, settings
+        self.registry = DomainRegistry(folder)
+
+    def register(self, caller: Caller, id: str, version: int, content: bytes) -> tuple[dict[str, Any], bool]:
+        """The domain's facts, and whether it is new."""
+        caller.need("provider")
+        if not re.fullmatch(ID, id):
+            raise Unusable(
+                "the id of a key domain has 1 to 100 letters, digits, dots, dashes, colons or underscores.",
+                hint="Choose an id like `us-county-fips`.",
+            )
+        if id.startswith(("dates:", "range:")) or generated_domain(id) is not None:
+            raise Unusable(f"{id!r} spells out its own keys and needs no registration.", hint="Use it as it is.")
+        domain = read_csv(content, id=id, version=version)
+        card = card_of(domain)
+        present = self._row(id, version)
+        if present is None:
+            self._files.put(file_name(domain.digest), write_domain(domain, card))
+            present = self._insert(caller, domain)
+        if present is not None:
+            if present["digest"] != domain.digest:
+                raise Conflict(
+                    f"the key domain {id!r} version {version} is registered with other keys or parents.",
+                    hint="An id and version mean one list of keys for good: register yours as the next version.",
+                )
+            return _shown(present), False
+        self.registry.register(domain)
+        row = self._row(id, version)
+        assert row is not None
+        return _shown(row), True
+
+    def list(self, place: Place, limit: int) -> Page:
+        query = select(domains).order_by(domains.c.id, domains.c.version).limit(limit + 1)
+        if place is not None:
+            id, version = place
+            query = query.where((domains.c.id > id) | ((domains.c.id == id) & (domains.c.version > version)))
+        with self._database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        more = [rows[limit - 1]["id"], rows[limit - 1]["version"]] if len(rows) > limit else None
+        return Page([_shown(row) for row in rows[:limit]], more)
+
+    def show(self, id: str, version: int) -> dict[str, Any]:
+        row = self._row(id, version)
+        if row is None:
+            raise NotFound(f"no key domain {id!r} version {version} is registered.", hint="GET /v1/domains lists them.")
+        return _shown(row)
+
+    def file(self, id: str, version: int) -> bytes:
+        """The keys as CSV."""
+        return write_csv(self.get(id, version))
+
+    def get(self, id: str, version: int) -> KeyDomain:
+        shown = self.show(id, version)
+        return self._read(str(shown["digest"]))
+
+    def known(self, digest: str) -> bool:
+        with self._database.read() as connection:
+            found = connection.execute(select(func.count()).select_from(domains).where(domains.c.digest == digest))
+            return bool(found.scalar_one())
+
+    def restore_copies(self) -> None:
+        """Make the copies beside the shards what the database says."""
+        with self._database.read() as connection:
+            rows = connection.execute(select(domains)).mappings().all()
+        wanted = {(row["id"], row["version"]): row["digest"] for row in rows}
+        have = {(card.id, card.version): card.digest for card in self.registry.entries()}
+        for name in self.registry.damaged():
+            (self.registry.folder / name).unlink(missing_ok=True)
+        for (id, version), digest in have.items():
+            if wanted.get((id, version)) != digest:
+                self.registry.remove(id, version)
+        for (id, version), digest in wanted.items():
+            if have.get((id, version)) != digest:
+                self.registry.register(self._read(digest, id=id, version=version))
+
+    def digests(self) -> set[str]:
+        with self._database.read() as connection:
+            return {row.digest for row in connection.execute(select(domains.c.digest))}
+
+    # -------------------------------------------------------------------------------------------- inside
+
+    def _row(self, id: str, version: int) -> RowMapping | None:
+        with self._database.read() as connection:
+            query = select(domains).where(domains.c.id == id, domains.c.version == version)
+            return connection.execute(query).mappings().first()
+
+    def _insert(self, caller: Caller, domain: KeyDomain) -> RowMapping | None:
+        """The row of somebody who was faster, if there is one."""
+        levels = [name for name, _ in domain.parents]
+        row = {
+            "id": domain.id,
+            "version": domain.version,
+            "size": len(domain),
+            "digest": domain.digest,
+            "keys_digest": domain.keys_digest,
+            "levels": json.dumps(levels),
+            "account": caller.name,
+            "registered": now(),
+        }
+        with self._database.write() as connection:
+            query = select(domains).where(domains.c.id == domain.id, domains.c.version == domain.version)
+            present = connection.execute(query).mappings().first()
+            if present is not None:
+                return present
+            count = select(func.count()).select_from(domains).where(domains.c.account == caller.name)
+            if connection.execute(count).scalar_one() >= self._settings.domains_per_provider:
+                raise OverQuota(
+                    f"{caller.name} has registered {self._settings.domains_per_provider:,} key domains, the most allowed.",
+                    hint="Use a domain that is registered, or ask the platform's admin for more.",
+                )
+            connection.execute(insert(domains).values(row))
+            self._trail.note(
+                connection, caller.name, "register domain", f"{domain.id}/{domain.version}", {"size": len(domain)}
+            )
+        return None
+
+    def _read(self, digest: str, *, id: str | None = None, version: int | None = None) -> KeyDomain:
+        with self._files.open(file_name(digest)) as file:
+            _, domain = read_domain(file.read(), name=digest)
+        if id is not None and version is not None and (domain.id, domain.version) != (id, version):
+            return KeyDomain(id, version, domain.values, domain.parents)  # two ids may stand for one list
+        return domain
+
+
+def file_name(digest: str) -> str:
+    return f"domains/{digest}.arrow"
+
+
+def read_csv(content: bytes, *, id: str, version: int) -> KeyDomain:
+    """First column the key, further columns its parents; the header line names them."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidDomain("the key domain is not CSV in UTF-8.") from None
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        names = next(lines, [])
+        rows = [row for row in lines if row]
+    except csv.Error:
+        raise InvalidDomain("the key domain is no sound CSV file.") from None
+    if not names or len(names) > 1 + MAX_LEVELS:
+        raise InvalidDomain(f"a key domain has a key column and at most {MAX_LEVELS} columns of parents.")
+    if any(len(row) != len(names) for row in rows):
+        raise InvalidDomain("a line of the key domain does not have as many fields as the header line.")
+    if len(set(names)) < len(names) or not all(name.strip() for name in names):
+        raise InvalidDomain("a column of the key domain has no name, or two have the same.")
+    keys, *parents = (list(column) for column in zip(*rows, strict=True)) if rows else ([] for _ in names)
+    return KeyDomain.of(id, keys, version=version, parents=dict(zip(names[1:], parents, strict=True)))
+
+
+def write_csv(domain: KeyDomain) -> bytes:
+    sink = io.StringIO(newline="")
+    lines = csv.writer(sink, lineterminator="\n")
+    lines.writerow(["key", *(name for name, _ in domain.parents)])
+    lines.writerows(zip(domain.values, *(column for _, column in domain.parents), strict=True))
+    return sink.getvalue().encode()
+
+
+def _shown(row: RowMapping) -> dict[str, Any]:
+    fields = ("id", "version", "size", "digest", "keys_digest", "registered")
+    return {name: row[name] for name in fields} | {"levels": json.loads(row["levels"]), "provider": row["account"]}

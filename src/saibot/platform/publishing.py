@@ -1,0 +1,219 @@
+"""Publishing and withdrawing.
+
+A publication counts from the moment its transaction is committed: before, its file is in the store but nothing names it;
+after, it is listed at once, and packed into the shards before the next search begins. A withdrawal is the reverse: from its
+first transaction on the dataset is invisible; then shards and files lose it; then its rows go. A crash anywhere in between
+is finished at the next start.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from collections.abc import Callable
+from typing import Any, Literal
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy.engine import RowMapping
+
+from saibot.platform.accepting import accepted_sketch
+from saibot.platform.accounts import Caller
+from saibot.platform.catalog import Catalog
+from saibot.platform.clock import is_day, now, today
+from saibot.platform.describe import dataset_document, terms_of
+from saibot.platform.errors import NotAllowed, OverQuota, Unusable
+from saibot.platform.settings import Settings
+from saibot.platform.storage.database import Database
+from saibot.platform.storage.files import FileStore
+from saibot.platform.storage.tables import datasets, terms, versions
+from saibot.platform.trail import Trail
+from saibot.sketch import SUFFIX, Sketch
+
+Visibility = Literal["public", "restricted"]
+
+
+class Publishing:
+    """`accept` a sketch, `withdraw` a dataset, and `tidy` after a crash or when datasets expire."""
+
+    def __init__(
+        self,
+        database: Database,
+        files: FileStore,
+        trail: Trail,
+        catalog: Catalog,
+        settings: Settings,
+        *,
+        published: Callable[[], None],
+        remove: Callable[[set[str]], None],
+    ) -> None:
+        self._database, self._files, self._trail = database, files, trail
+        self._catalog, self._settings = catalog, settings
+        self._published, self._remove = published, remove
+        # A file may be named by several datasets; whoever deletes one must not meet somebody who is about to name it.
+        self._naming = threading.Lock()
+
+    def accept(
+        self, caller: Caller, content: bytes, *, visibility: Visibility = "public", expires: str | None = None
+    ) -> tuple[dict[str, Any], bool]:
+        """The dataset, and whether this made a new version of it."""
+        caller.need("provider")
+        if expires is not None and (not is_day(expires) or expires <= today()):
+            raise Unusable("`expires` is a day after today, YYYY-MM-DD.", hint="Leave it out for a dataset that stays.")
+        sketch, stored = accepted_sketch(content, accept_unsafe=self._settings.accept_unsafe)
+        with self._naming:
+            self._files.put(file_name(sketch.digest), stored)
+            with self._database.write() as connection:
+                found, is_new = self._enter(connection, caller, sketch, len(stored), visibility, expires)
+        if is_new:
+            self._published()
+        return found, is_new
+
+    def withdraw(self, caller: Caller, id: str) -> None:
+        """Gone from lists at once; from storage and shards when this returns."""
+        row = self._catalog.row(caller, id)
+        if not caller.signed_in:
+            caller.need("provider")
+        if row["provider"] != caller.name and not caller.has("admin"):
+            raise NotAllowed(
+                "only its provider or an admin can withdraw a dataset.", hint="Ask the provider, or the platform's admin."
+            )
+        if not caller.has("admin"):
+            caller.need("provider")
+        self._leave(row["number"], by=caller.name)
+
+    def tidy(self) -> int:
+        """Finish withdrawals that were cut off, and withdraw what has expired; how many datasets went."""
+        with self._database.read() as connection:
+            expired = datasets.c.expires.is_not(None) & (datasets.c.expires <= today())
+            query = select(datasets.c.number, datasets.c.state).where((datasets.c.state != "live") | expired)
+            rows = connection.execute(query).all()
+        for row in rows:
+            self._leave(row.number, by="expiry" if row.state == "live" else None)
+        return len(rows)
+
+    def sweep(self, keep: set[str]) -> int:
+        """Delete files that nothing names, left by uploads that were cut off; only safe while nobody publishes."""
+        with self._database.read() as connection:
+            named = {file_name(row.digest) for row in connection.execute(select(versions.c.digest).distinct())}
+        strays = [name for name in self._files.names() if name not in named and name not in keep]
+        for name in strays:
+            self._files.delete(name)
+        return len(strays)
+
+    # -------------------------------------------------------------------------------------------- inside
+
+    def _enter(
+        self, connection: Connection, caller: Caller, sketch: Sketch, size: int, visibility: str, expires: str | None
+    ) -> tuple[dict[str, Any], bool]:
+        header = sketch.header
+        key_name = header.key.name if header.key else ""
+        same = (datasets.c.provider == caller.name) & (datasets.c.name == header.dataset.name)
+        query = select(datasets).where(same, datasets.c.key_name == key_name)
+        present = connection.execute(query).mappings().first()
+        if present is not None and present["state"] != "live":
+            raise Unusable("this dataset is being withdrawn.", hint="Try again in a moment.")
+        if present is not None and present["digest"] == sketch.digest:
+            return self._change(connection, present, visibility, expires), False
+        self._check_quota(connection, caller, size, is_new=present is None)
+        version = 1 if present is None else present["version"] + 1
+        document = dataset_document(
+            sketch,
+            id=f"d{secrets.token_hex(8)}" if present is None else present["id"],
+            provider=caller.name,
+            visibility=visibility,
+            version=version,
+            bytes=size,
+            published=now(),
+            expires=expires,
+        )
+        number = self._store(connection, present, document, sketch)
+        entry = {"dataset": number, "version": version, "digest": sketch.digest, "bytes": size, "packed": False}
+        connection.execute(insert(versions).values(**entry, published=document["published"], account=caller.name))
+        facts = {"name": header.dataset.name, "version": version, "digest": sketch.digest, "budget": document["budget"]}
+        self._trail.note(connection, caller.name, "publish", document["id"], facts)
+        return document, True
+
+    def _store(self, connection: Connection, present: RowMapping | None, document: dict[str, Any], sketch: Sketch) -> int:
+        header = sketch.header
+        domains = [part.domain for part in header.key.parts] if header.key else []
+        values = {
+            "id": document["id"],
+            "provider": document["provider"],
+            "name": document["name"],
+            "key_name": header.key.name if header.key else "",
+            "visibility": document["visibility"],
+            "state": "live",
+            "version": document["version"],
+            "digest": document["digest"],
+            "published": document["published"],
+            "expires": document["expires"],
+            "rows": -1 if header.rows is None else header.rows,
+            "epsilon": float(header.budget["epsilon"]),
+            "sort_name": document["name"].casefold(),
+            "domains": " ".join(dict.fromkeys(domain.replace(" ", "_") for domain in domains)),
+            "document": json.dumps(document, ensure_ascii=False, separators=(",", ":")),
+        }
+        if present is None:
+            number = int(connection.execute(insert(datasets).values(values).returning(datasets.c.number)).scalar_one())
+        else:
+            number = int(present["number"])
+            connection.execute(update(datasets).where(datasets.c.number == number).values(values))
+            connection.execute(delete(terms).where(terms.c.dataset == number))
+        found = terms_of(header, document["provider"])
+        connection.execute(insert(terms), [{"term": term, "dataset": number} for term in sorted(found)])
+        return number
+
+    def _change(self, connection: Connection, row: RowMapping, visibility: str, expires: str | None) -> dict[str, Any]:
+        """The same sketch again: at most its visibility and expiry are new."""
+        document: dict[str, Any] = json.loads(row["document"])
+        if (row["visibility"], row["expires"]) != (visibility, expires):
+            document |= {"visibility": visibility, "expires": expires}
+            text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+            changed = {"visibility": visibility, "expires": expires, "document": text}
+            connection.execute(update(datasets).where(datasets.c.number == row["number"]).values(changed))
+            facts = {"visibility": visibility, "expires": expires}
+            self._trail.note(connection, row["provider"], "change", row["id"], facts)
+        return document
+
+    def _check_quota(self, connection: Connection, caller: Caller, size: int, *, is_new: bool) -> None:
+        limits = self._settings
+        count = select(func.count()).select_from(datasets).where(datasets.c.provider == caller.name)
+        if is_new and connection.execute(count).scalar_one() >= limits.datasets_per_provider:
+            raise OverQuota(
+                f"{caller.name} has {limits.datasets_per_provider:,} datasets, the most allowed.",
+                hint="Withdraw one that is no longer needed, or ask the platform's admin for more.",
+            )
+        used = select(func.coalesce(func.sum(versions.c.bytes), 0)).where(versions.c.account == caller.name)
+        if int(connection.execute(used).scalar_one()) + size > limits.bytes_per_provider:
+            raise OverQuota(
+                f"with this sketch {caller.name} would take more than {limits.bytes_per_provider:,} bytes.",
+                hint="Withdraw datasets that are no longer needed, or ask the platform's admin for more.",
+            )
+
+    def _leave(self, number: int, *, by: str | None) -> None:
+        with self._database.write() as connection:
+            row = connection.execute(select(datasets).where(datasets.c.number == number)).mappings().first()
+            if row is None:
+                return
+            if row["state"] == "live":
+                connection.execute(update(datasets).where(datasets.c.number == number).values(state="leaving"))
+                facts = {"name": row["name"], "provider": row["provider"]}
+                self._trail.note(connection, by or row["provider"], "withdraw", row["id"], facts)
+        with self._naming:
+            with self._database.read() as connection:
+                own = select(versions.c.digest).where(versions.c.dataset == number)
+                digests = {found.digest for found in connection.execute(own)}
+                others = select(versions.c.digest).where(versions.c.digest.in_(digests), versions.c.dataset != number)
+                orphaned = digests - {found.digest for found in connection.execute(others)}
+            self._remove(orphaned)
+            for digest in orphaned:
+                self._files.delete(file_name(digest))
+            with self._database.write() as connection:
+                connection.execute(delete(terms).where(terms.c.dataset == number))
+                connection.execute(delete(versions).where(versions.c.dataset == number))
+                connection.execute(delete(datasets).where(datasets.c.number == number))
+
+
+def file_name(digest: str) -> str:
+    return f"{digest[:2]}/{digest}{SUFFIX}"

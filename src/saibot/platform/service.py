@@ -1,0 +1,191 @@
+"""The platform as one object: its verbs, wired to its storage. HTTP and pages are thin faces of this."""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+from functools import lru_cache
+from typing import Any, BinaryIO
+
+from sqlalchemy import func, select
+
+from saibot.errors import InvalidInput
+from saibot.platform.accounts import Accounts, Caller
+from saibot.platform.catalog import Catalog
+from saibot.platform.domains import Domains
+from saibot.platform.domains import file_name as domain_file_name
+from saibot.platform.errors import NotFound
+from saibot.platform.limits import Limits
+from saibot.platform.logs import Log
+from saibot.platform.metrics import Metrics
+from saibot.platform.publishing import Publishing, Visibility
+from saibot.platform.publishing import file_name as sketch_file_name
+from saibot.platform.settings import Settings
+from saibot.platform.shards import Shards
+from saibot.platform.storage.database import Database
+from saibot.platform.storage.files import open_files
+from saibot.platform.storage.migrate import migrate
+from saibot.platform.storage.tables import datasets
+from saibot.platform.trail import Trail
+from saibot.sketch import read_sketch
+
+TIDY_SECONDS = 60.0
+PROFILES = 256  # kept in memory
+PROFILED_FEATURES = 150
+
+
+class Platform:
+    """Opening one brings its storage in order: migrations, withdrawals and uploads that were cut off, shards."""
+
+    def __init__(self, settings: Settings, *, log: Log | None = None) -> None:
+        self.settings = settings
+        self.log = log or Log(settings.log_level)
+        settings.data.mkdir(parents=True, exist_ok=True)
+        self._folder_lock = _only_one(settings)
+        self.database = Database(settings.database_url)
+        migrate(self.database)
+        self.files = open_files(settings.files_address)
+        self.trail = Trail(self.database)
+        self.accounts = Accounts(self.database, self.trail)
+        self.first_admin_token = self.accounts.first_start(settings.data)
+        self.limits = Limits(settings)
+        self.metrics = Metrics()
+        corpus = settings.data / "corpus"
+        self.domains = Domains(self.database, self.files, self.trail, settings, corpus / "domains")
+        self.domains.restore_copies()
+        self.catalog = Catalog(self.database)
+        self.shards = Shards(self.database, self.files, self.domains, corpus, self.log)
+        self.publishing = Publishing(
+            self.database,
+            self.files,
+            self.trail,
+            self.catalog,
+            settings,
+            published=self._after_publishing,
+            remove=self.shards.remove,
+        )
+        self.publishing.tidy()
+        self.publishing.sweep({domain_file_name(digest) for digest in self.domains.digests()})
+        self.metrics.gauge("datasets", "Datasets published.", self._count)
+        self._profile = lru_cache(PROFILES)(self._compute_profile)
+        self._stop = threading.Event()
+        self._keeper: threading.Thread | None = None
+
+    # -------------------------------------------------------------------------------------------- verbs
+
+    def register_domain(self, caller: Caller, id: str, version: int, content: bytes) -> tuple[dict[str, Any], bool]:
+        facts, is_new = self.domains.register(caller, id, version, content)
+        if is_new:
+            self.shards.repack(self.domains.get(id, version))
+        return facts, is_new
+
+    def accept(
+        self, caller: Caller, content: bytes, *, visibility: Visibility = "public", expires: str | None = None
+    ) -> tuple[dict[str, Any], bool]:
+        return self.publishing.accept(caller, content, visibility=visibility, expires=expires)
+
+    def withdraw(self, caller: Caller, id: str) -> None:
+        self.publishing.withdraw(caller, id)
+        self._profile.cache_clear()
+
+    def show(self, caller: Caller, id: str) -> dict[str, Any]:
+        """The dataset with its versions, its private profile, and what people should know about it."""
+        document = self.catalog.show(caller, id)
+        profile, remarks = self._profile(document["digest"])
+        parts = document["key"]["parts"] if document["key"] else []
+        unknown = [part["domain"] for part in parts if not self._knows(part)]
+        notes = [
+            *remarks,
+            *(f"the key domain {name!r} is not registered here; the sketch lists its keys" for name in unknown),
+        ]
+        return document | {"profile": profile, "notes": notes}
+
+    def open_sketch(self, caller: Caller, digest: str) -> BinaryIO:
+        """A published sketch's file."""
+        self.catalog.digest(caller, digest)
+        try:
+            return self.files.open(sketch_file_name(digest))
+        except FileNotFoundError:
+            raise NotFound("there is no sketch with this digest.", hint="It has just been withdrawn.") from None
+
+    # -------------------------------------------------------------------------------------------- life
+
+    def start(self) -> None:
+        """Begin what happens in the background: packing, searching, expiry."""
+        if self._keeper is None:
+            self.shards.start()
+            self._keeper = threading.Thread(target=self._keep, name="saibot-keeper", daemon=True)
+            self._keeper.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._keeper is not None:
+            self._keeper.join()
+        self.shards.close()
+        self.accounts.note_uses()
+        self.database.close()
+        self._folder_lock.close()
+
+    def healthy(self) -> bool:
+        with self.database.read() as connection:
+            return bool(connection.execute(select(1)).scalar_one())
+
+    def _keep(self) -> None:
+        while not self._stop.wait(TIDY_SECONDS):
+            try:
+                self.tidy()
+            except Exception as problem:  # storage that is away for a while; the next round tries again
+                self.log.failure("tidying failed", problem)
+
+    def tidy(self) -> None:
+        """What expired goes; tokens that were used say so."""
+        gone = self.publishing.tidy()
+        if gone:
+            self.log.info("withdrawn", datasets=gone)
+        self.accounts.note_uses()
+
+    def _after_publishing(self) -> None:
+        self.metrics.uploads.inc()
+        self.start()
+        self.shards.wake()
+
+    def _count(self) -> float:
+        with self.database.read() as connection:
+            query = select(func.count()).select_from(datasets).where(datasets.c.state == "live")
+            return float(connection.execute(query).scalar_one())
+
+    def _knows(self, part: dict[str, Any]) -> bool:
+        from saibot.discover.domains import generated_domain
+
+        return self.domains.known(part["digest"]) or generated_domain(part["domain"]) is not None
+
+    def _compute_profile(self, digest: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+        from saibot.estimate.profile import DRAWS, profile
+
+        try:
+            with self.files.open(sketch_file_name(digest)) as file:
+                sketch = read_sketch(file.read())
+        except FileNotFoundError:
+            raise NotFound("there is no sketch with this digest.", hint="It has just been withdrawn.") from None
+        width = len(sketch.features)
+        if width > PROFILED_FEATURES:
+            return None, (f"a profile is made for up to {PROFILED_FEATURES} features",)
+        # Draws are products of all pairs of features: fewer of them keep memory in bounds for wide sketches.
+        return profile(sketch, draws=max(200, min(DRAWS, 2_000_000 // width**2))).to_json(), ()
+
+
+def _only_one(settings: Settings) -> BinaryIO:
+    """Two platforms on one folder would sweep each other's uploads."""
+    handle = (settings.data / "lock").open("ab")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        handle.close()
+        raise InvalidInput(
+            f"another platform is using {settings.data}.", hint="Stop it first, or choose another --data folder."
+        ) from None
+    return handle
+
+
+def open_platform(settings: Settings) -> Platform:
+    return Platform(settings)

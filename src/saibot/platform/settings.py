@@ -1,0 +1,68 @@
+"""What whoever runs a platform can choose. Every field is also an environment variable: `SAIBOT_MAX_UPLOAD_BYTES=...`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+MIB = 1 << 20
+
+
+class Settings(BaseSettings):
+    """One platform: where it keeps things, what it accepts, and how much of it."""
+
+    model_config = SettingsConfigDict(env_prefix="SAIBOT_", extra="ignore", frozen=True)
+
+    data: Path = Field(default=Path("saibot-data"), description="Folder of everything the platform keeps.")
+    database: str | None = Field(
+        default=None, description="Address of the database, postgresql://...; by default an SQLite file in the data folder."
+    )
+    files: str | None = Field(
+        default=None, description="Where sketches are kept: a folder, or s3://bucket/prefix; by default DATA/sketches."
+    )
+    public_url: str | None = Field(default=None, description="The address that people reach the platform at.")
+
+    pages: bool = Field(default=True, description="Serve the web pages beside the API.")
+
+    max_upload_bytes: int = Field(default=64 * MIB, ge=1024, description="Largest sketch or key domain that is accepted.")
+    accept_unsafe: bool = Field(
+        default=False, description="Accept sketches with simulated noise or unpaid preparation. For experiments only."
+    )
+    datasets_per_provider: int = Field(default=10_000, ge=1, description="Datasets that one provider may have at a time.")
+    bytes_per_provider: int = Field(
+        default=20 << 30, ge=1, description="Bytes that one provider's sketches, all versions, may take."
+    )
+    domains_per_provider: int = Field(default=1_000, ge=1, description="Key domains that one provider may register.")
+    searches_per_requester: int = Field(
+        default=20, ge=1, description="Searches that one requester may have queued or running at a time."
+    )
+
+    read_rate: float = Field(default=50, gt=0, description="Reading requests a second of one caller, lastingly.")
+    read_burst: int = Field(default=300, ge=1, description="Reading requests of one caller at once.")
+    write_rate: float = Field(default=5, gt=0, description="Publishing, withdrawing and asking a second, lastingly.")
+    write_burst: int = Field(default=120, ge=1, description="Publishing, withdrawing and asking at once.")
+
+    workers: int = Field(
+        default_factory=lambda: max(1, (os.cpu_count() or 2) - 1), ge=1, le=64, description="Searches that run at a time."
+    )
+    search_seconds: float = Field(default=900, gt=0, description="A search that takes longer is stopped.")
+    result_days: float = Field(default=7, gt=0, description="Days that a search and its result are kept.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least severity logged.")
+
+    @property
+    def database_url(self) -> str:
+        """The address as SQLAlchemy spells it."""
+        if self.database is None:
+            return f"sqlite:///{(self.data / 'saibot.db').absolute()}"
+        for spelling in ("postgresql://", "postgres://"):
+            if self.database.startswith(spelling):
+                return "postgresql+psycopg://" + self.database.removeprefix(spelling)
+        return self.database
+
+    @property
+    def files_address(self) -> str:
+        return self.files if self.files is not None else str(self.data / "sketches")

@@ -1,0 +1,101 @@
+"""The database: SQLite in WAL mode or Postgres, one way to read and one way to write.
+
+SQLite has one writer at a time. Writing transactions take a lock of this process and begin IMMEDIATE, so that they wait
+for each other here instead of failing in the middle; readers never wait. A commit is on disk when it returns.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from saibot.errors import InvalidInput
+
+WAIT_SECONDS = 30
+
+
+class Database:
+    """`with database.read() as c` sees one moment; `with database.write() as c` is all or nothing."""
+
+    def __init__(self, url: str) -> None:
+        self.engine = _engine(url)
+        self._one_writer = threading.RLock() if self.is_sqlite else None
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.engine.dialect.name == "sqlite"
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        with self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """One moment over several statements, for backups."""
+        engine = self.engine if self.is_sqlite else self.engine.execution_options(isolation_level="REPEATABLE READ")
+        with engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        if self._one_writer is None:
+            with self.engine.begin() as connection:
+                yield connection
+            return
+        writing = self.engine.execution_options(saibot_write=True)
+        with self._one_writer, writing.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def _engine(url: str) -> Engine:
+    try:
+        address = make_url(url)
+        kind = address.get_backend_name()
+    except ArgumentError:
+        raise InvalidInput("the database address cannot be read.", hint="Give postgresql://user@host/name.") from None
+    if kind == "sqlite":
+        if address.database:
+            Path(address.database).parent.mkdir(parents=True, exist_ok=True)
+        engine = create_engine(address, connect_args={"timeout": WAIT_SECONDS, "check_same_thread": False})
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    if kind != "postgresql":
+        raise InvalidInput(f"{kind} databases are not supported.", hint="Give postgresql://user@host/name, or nothing.")
+    try:
+        return create_engine(address, pool_size=10, max_overflow=30, pool_pre_ping=True)
+    except ImportError:
+        raise InvalidInput("Postgres needs its driver.", hint="pip install 'saibot[postgres]'") from None
+
+
+def _prepare_sqlite(connection: Any, record: object) -> None:
+    connection.isolation_level = None  # transactions begin where we say so
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=FULL",  # acknowledged means on disk
+        "foreign_keys=ON",
+        "secure_delete=ON",  # withdrawn means overwritten
+        "cache_size=-65536",
+        "mmap_size=1073741824",
+        "temp_store=MEMORY",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writing = connection.get_execution_options().get("saibot_write")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+__all__ = ["Database", "SQLAlchemyError"]

@@ -1,0 +1,136 @@
+"""Files by name, in a folder or in an S3-compatible store. A file appears whole or not at all, and is never changed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from saibot.errors import InvalidInput
+
+
+class FileStore(Protocol):
+    """What the platform needs of a store. Names are relative paths that the platform makes itself, of digests."""
+
+    def put(self, name: str, content: bytes) -> None:
+        """Durable when it returns. The same name always has the same content, so an existing file is left alone."""
+
+    def open(self, name: str) -> BinaryIO:
+        """Raises FileNotFoundError."""
+
+    def delete(self, name: str) -> None:
+        """Gone when it returns; no error if it was not there."""
+
+    def names(self) -> Iterator[str]:
+        """All files."""
+
+    def place(self, name: str) -> Path | None:
+        """Where the file lies on this machine, if it does."""
+
+
+def open_files(address: str) -> FileStore:
+    """`s3://bucket/prefix`, with `?endpoint_override=...` for other makers' stores, or the path of a folder."""
+    if address.startswith("s3://"):
+        return ObjectStore(address)
+    if "://" in address:
+        raise InvalidInput(f"{address.split('://')[0]}:// stores are not supported.", hint="Give a folder or s3://bucket.")
+    return FolderStore(Path(address))
+
+
+class FolderStore:
+    """Files under one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+
+    def put(self, name: str, content: bytes) -> None:
+        path = self.root / name
+        if path.exists():
+            return
+        if not path.parent.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            sync_folder(path.parent.parent)
+        write_durably(path, content)
+
+    def open(self, name: str) -> BinaryIO:
+        return (self.root / name).open("rb")
+
+    def delete(self, name: str) -> None:
+        path = self.root / name
+        with suppress(FileNotFoundError):
+            path.unlink()
+            sync_folder(path.parent)
+
+    def names(self) -> Iterator[str]:
+        for folder, _, files in os.walk(self.root):
+            for file in files:
+                path = Path(folder) / file
+                if file.startswith("."):  # left behind by a process that was killed while writing
+                    path.unlink(missing_ok=True)
+                else:
+                    yield path.relative_to(self.root).as_posix()
+
+    def place(self, name: str) -> Path | None:
+        return self.root / name
+
+
+class ObjectStore:
+    """Files in a bucket; an object appears when its upload is completed."""
+
+    def __init__(self, address: str) -> None:
+        from pyarrow import fs
+
+        self._files, path = fs.FileSystem.from_uri(address)
+        self._prefix = path.rstrip("/")
+        self._kinds = fs.FileType
+        self._selector = fs.FileSelector
+
+    def put(self, name: str, content: bytes) -> None:
+        path = self._path(name)
+        if self._files.get_file_info(path).type == self._kinds.File:
+            return
+        with self._files.open_output_stream(path) as sink:
+            sink.write(content)
+
+    def open(self, name: str) -> BinaryIO:
+        stream: Any = self._files.open_input_file(self._path(name))
+        return stream  # type: ignore[no-any-return]
+
+    def delete(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            if self._files.get_file_info(self._path(name)).type == self._kinds.File:
+                self._files.delete_file(self._path(name))
+
+    def names(self) -> Iterator[str]:
+        for info in self._files.get_file_info(self._selector(self._prefix, recursive=True, allow_not_found=True)):
+            if info.type == self._kinds.File:
+                yield str(info.path).removeprefix(f"{self._prefix}/")
+
+    def place(self, name: str) -> Path | None:
+        return None
+
+    def _path(self, name: str) -> str:
+        return f"{self._prefix}/{name}"
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """On disk under its name when this returns; before that, not there."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with temporary.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,122 @@
+"""The tables. `migrations/` brings a database to them; a test compares the two.
+
+Text columns that are searched or sorted by compare byte by byte (`Plain`), so that SQLite and Postgres agree on the order.
+Times are ISO text in UTC: they sort as they read.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy.dialects import postgresql, sqlite
+
+Plain = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
+Number = BigInteger().with_variant(sqlite.INTEGER(), "sqlite")  # SQLite numbers rows by themselves in INTEGER only
+
+metadata = MetaData(naming_convention={"ix": "ix_%(column_0_label)s", "pk": "pk_%(table_name)s"})
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("name", Plain, nullable=False),  # of the account; several tokens may act for one
+    Column("roles", Text, nullable=False),  # separated by commas
+    Column("hash", String(64), nullable=False, unique=True),  # sha256 of the token's text, which is kept nowhere
+    Column("created", Text, nullable=False),
+    Column("expires", Text),
+    Column("revoked", Text),
+    Column("last_used", Text),
+)
+
+domains = Table(
+    "domains",
+    metadata,
+    Column("id", Plain, primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("size", Integer, nullable=False),
+    Column("digest", String(64), nullable=False, index=True),
+    Column("keys_digest", String(64), nullable=False, index=True),
+    Column("levels", Text, nullable=False),  # JSON: their names
+    Column("account", Plain, nullable=False),
+    Column("registered", Text, nullable=False),
+)
+
+datasets = Table(
+    "datasets",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("id", String(40), nullable=False, unique=True),
+    Column("provider", Plain, nullable=False),
+    Column("name", Plain, nullable=False),
+    Column("key_name", Plain, nullable=False),  # empty without a key
+    Column("visibility", String(20), nullable=False),
+    Column("state", String(20), nullable=False),  # live, or leaving: a withdrawal that is under way
+    Column("version", Integer, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("published", Plain, nullable=False),
+    Column("expires", Plain),  # a day: gone from its beginning on
+    Column("rows", BigInteger, nullable=False),  # -1 where the row count is not public
+    Column("epsilon", Float, nullable=False),
+    Column("sort_name", Plain, nullable=False),
+    Column("domains", Plain, nullable=False),  # of the key's parts, separated by spaces: for counting
+    Column("document", Text, nullable=False),  # the dataset as it is shown, JSON
+    Index("one_dataset_per_identity", "provider", "name", "key_name", unique=True),
+    Index("datasets_by_published", "published", "number"),
+    Index("datasets_by_rows", "rows", "number"),
+    Index("datasets_by_epsilon", "epsilon", "number"),
+    Index("datasets_by_name", "sort_name", "number"),
+    Index("datasets_counted", "state", "visibility", "provider", "domains", "expires"),
+    Index("datasets_by_expiry", "expires"),
+)
+
+versions = Table(
+    "versions",
+    metadata,
+    Column("dataset", Number, ForeignKey("datasets.number"), primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("digest", String(64), nullable=False, index=True),
+    Column("bytes", BigInteger, nullable=False),
+    Column("published", Text, nullable=False),
+    Column("account", Plain, nullable=False, index=True),
+    Column("packed", Boolean, nullable=False),  # whether the shards have caught up with it
+    Index("versions_to_pack", "packed", "dataset"),
+)
+
+terms = Table(
+    "terms",
+    metadata,
+    Column("term", Plain, primary_key=True),
+    Column("dataset", Number, ForeignKey("datasets.number"), primary_key=True),
+    Index("terms_of_dataset", "dataset", "term"),
+    sqlite_with_rowid=False,
+)
+
+searches = Table(
+    "searches",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("id", String(40), nullable=False, unique=True),
+    Column("account", Plain, nullable=False),
+    Column("status", String(20), nullable=False, index=True),
+    Column("stage", Text, nullable=False),
+    Column("part", Float),
+    Column("target", Text, nullable=False),
+    Column("options", Text, nullable=False),  # JSON
+    Column("error", Text),  # JSON
+    Column("created", Plain, nullable=False, index=True),
+    Column("started", Text),
+    Column("finished", Text),
+    Index("searches_of_account", "account", "number"),
+)
+
+trail = Table(
+    "trail",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("at", Text, nullable=False),
+    Column("account", Plain, nullable=False),
+    Column("action", String(40), nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("facts", Text, nullable=False),  # JSON; never a statistic
+)
+
+ALL = (tokens, domains, datasets, versions, terms, searches, trail)
