@@ -11,7 +11,8 @@ SaibotError
 ├── BudgetExceeded        the ledger's cap would be passed; carries asked and left
 ├── SourceChanged         the ledger knows this dataset with other rows
 ├── LedgerConflict        the ledger knows this dataset under other terms
-└── InvalidSketch         a sketch file that is truncated, tampered with or of another format
+├── InvalidSketch         a sketch file that is truncated, tampered with or of another format
+└── PlatformError         (client: what a platform refuses, or does not answer)
 
 A message says what was asked and what is allowed, the hint what to do next. Neither ever quotes a cell: what a row holds
 may not leave through an error.

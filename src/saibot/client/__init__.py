@@ -1,4 +1,10 @@
-"""The requester's side: ask with tables or sketches, and use what was found.
+"""SDK of providers and requesters: make sketches and publish them, ask with tables or sketches, use what was found.
+
+platform = Platform("https://saibot.example.org", token="saibot_...")
+provider = Provider(platform, "ledger"); provider.publish(provider.privatize("t.csv", "t.toml", epsilon="1", key="day"))
+found = Requester(platform).search("train.csv", "test.csv", target="delay", key="day", local=True)
+
+The same without a platform, on a folder of sketches:
 
 corpus = Corpus(Path("corpus"))
 request = local_request("train.csv", test="test.csv", target="delay", keys=["day"], domains=Domains(corpus))
@@ -6,26 +12,62 @@ found = find_augmentation(request, corpus)
 found.to_frame(); found.plot("gains.png"); found.augment(frame); found.model().predict(frame); found.save("result.json")
 """
 
+from saibot.client.answers import Account, Dataset, Domain, NewToken, Search, Token
 from saibot.client.augmented import Augmented, find_augmentation
+from saibot.client.cache import SketchCache
+from saibot.client.config import Config, connect
 from saibot.client.domains import Domains
+from saibot.client.errors import (
+    NotAllowed,
+    NotFound,
+    PlatformBusy,
+    PlatformError,
+    PlatformUnreachable,
+    SearchFailed,
+)
+from saibot.client.job import Job
 from saibot.client.local import local_request
 from saibot.client.model import LinearModel
 from saibot.client.packing import Packed, pack_sketches
+from saibot.client.platform import Platform
+from saibot.client.provider import Provider
+from saibot.client.published import Published
 from saibot.client.request import private_request
+from saibot.client.requester import Requester
 from saibot.client.values import ValueSource
 from saibot.search import Corpus, SearchOptions, SearchRequest
 from saibot.search.terms import KeyColumn
 
 __all__ = [
+    "Account",
     "Augmented",
+    "Config",
     "Corpus",
+    "Dataset",
+    "Domain",
     "Domains",
+    "Job",
     "KeyColumn",
     "LinearModel",
+    "NewToken",
+    "NotAllowed",
+    "NotFound",
     "Packed",
+    "Platform",
+    "PlatformBusy",
+    "PlatformError",
+    "PlatformUnreachable",
+    "Provider",
+    "Published",
+    "Requester",
+    "Search",
+    "SearchFailed",
     "SearchOptions",
     "SearchRequest",
+    "SketchCache",
+    "Token",
     "ValueSource",
+    "connect",
     "find_augmentation",
     "local_request",
     "pack_sketches",

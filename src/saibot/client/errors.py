@@ -1,0 +1,59 @@
+"""What can go wrong between a client and a platform, under `SaibotError`.
+
+PlatformError            the platform refused; carries its status, code and details
+├── NotAllowed           the token is missing, unknown, revoked or of another role
+├── NotFound             nothing there, or nothing that this token may see
+├── PlatformBusy         too many requests; `retry_after` says when to come back
+├── PlatformUnreachable  nobody answers at this address, or the answer is not a platform's
+└── SearchFailed         the search ended without a result: failed or cancelled
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from saibot.errors import SaibotError
+
+
+class PlatformError(SaibotError):
+    """A refusal in the platform's own words. They come from a machine that is not trusted: control characters are gone."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        status: int | None = None,
+        code: str = "",
+        details: Any = None,
+    ) -> None:
+        super().__init__(plain_text(message), hint=plain_text(hint) if hint else None)
+        self.status, self.code, self.details = status, code, details
+
+
+class NotAllowed(PlatformError):
+    """The platform does not let this token do that."""
+
+
+class NotFound(PlatformError):
+    """Nothing there under that name, or not for this token."""
+
+
+class PlatformBusy(PlatformError):
+    """Too many requests at once, even after waiting."""
+
+    retry_after: float | None = None
+
+
+class PlatformUnreachable(PlatformError):
+    """No platform answers at the address."""
+
+
+class SearchFailed(PlatformError):
+    """A search that was cancelled, or that ended with an error."""
+
+
+def plain_text(text: object, *, most: int = 2000) -> str:
+    """Text of strangers as it may be shown in a terminal: one line, nothing that moves the cursor."""
+    shown = "".join(letter if letter.isprintable() else " " for letter in str(text))
+    return shown if len(shown) <= most else shown[:most] + "…"

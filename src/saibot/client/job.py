@@ -1,0 +1,112 @@
+"""A search that runs on a platform: watch it, wait for it, cancel it, read its result."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import httpx
+
+from saibot.client.answers import Progress, Search, read_answer
+from saibot.client.errors import PlatformError, PlatformUnreachable, SearchFailed
+from saibot.client.transport import ATTEMPTS, Wire
+from saibot.errors import SaibotError
+from saibot.search.document import checked_document
+
+POLLED = 1.0  # seconds between looks where events do not come through
+
+
+class Job:
+    """One search of this requester. `wait` returns when it is over; `result` is its document."""
+
+    def __init__(self, wire: Wire, state: Search) -> None:
+        self._wire = wire
+        self.state = state
+
+    @property
+    def id(self) -> str:
+        return self.state.id
+
+    def refresh(self) -> Search:
+        """How it stands now."""
+        self.state = read_answer(Search, self._wire.json("GET", f"/v1/searches/{self.id}"))
+        return self.state
+
+    def wait(self, progress: Progress = lambda stage, part: None, *, timeout: float | None = None) -> Search:
+        """Follow its events until it is over; where they break off, look again and go on. Raises SearchFailed."""
+        end = None if timeout is None else time.monotonic() + timeout
+        lost = 0
+        while not self.state.over:
+            before = self.state
+            try:
+                for state in self._events():
+                    self.state = state
+                    progress(state.progress.stage or state.status, state.progress.part)
+                    if state.over:
+                        break
+                    _in_time(end, self.id)
+                else:
+                    self.refresh()
+                lost = 0
+            except PlatformUnreachable:
+                lost = 1 if self.state != before else lost + 1
+                if lost >= ATTEMPTS:
+                    raise
+                self._wire.pause(lost)
+                continue
+            if not self.state.over and self.state == before:
+                time.sleep(POLLED)
+            _in_time(end, self.id)
+        if self.state.status != "done":
+            raise _why(self.state)
+        return self.state
+
+    def result(self) -> dict[str, Any]:
+        """The document of a search that is done."""
+        return checked_document(self._wire.json("GET", f"/v1/searches/{self.id}/result"), "the platform's answer")
+
+    def cancel(self) -> None:
+        """Stop it, or remove its result where it is over."""
+        self._wire.send("DELETE", f"/v1/searches/{self.id}")
+
+    def __repr__(self) -> str:
+        return f"Job({self.id}, {self.state.status})"
+
+    def _events(self) -> Iterator[Search]:
+        with self._wire.stream(f"/v1/searches/{self.id}/events", headers={"Accept": "text/event-stream"}) as response:
+            try:
+                for document in read_events(response.iter_lines):
+                    yield read_answer(Search, document)
+            except httpx.TransportError:
+                raise PlatformUnreachable("the platform's events broke off.") from None
+
+
+def read_events(lines: Callable[[], Iterator[str]]) -> Iterator[Any]:
+    """The JSON documents of server-sent events; comments, other fields and unreadable data are passed over."""
+    data: list[str] = []
+    for line in lines():
+        field, _, value = line.partition(":")
+        if field == "data":
+            data.append(value.removeprefix(" "))
+        elif not line and data:
+            with suppress(ValueError):
+                yield json.loads("\n".join(data))
+            data = []
+
+
+def _in_time(end: float | None, id: str) -> None:
+    if end is not None and time.monotonic() > end:
+        raise SaibotError(
+            f"the search {id} is still under way.", hint="It goes on without you; ask for its result later by its id."
+        )
+
+
+def _why(state: Search) -> PlatformError:
+    if state.status == "cancelled":
+        return SearchFailed(f"the search {state.id} was cancelled.")
+    said = state.error or {}
+    reason = said.get("message") or "the platform does not say why."
+    return SearchFailed(f"the search {state.id} failed: {reason}", hint=said.get("hint"), code=str(said.get("code", "")))

@@ -1,0 +1,151 @@
+"""A platform as anyone sees it: what is published there, which key domains it knows; for its admin, who may come in."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx
+
+from saibot.client.answers import Account, Dataset, Domain, NewToken, SliceItem, Token, read_answer
+from saibot.client.transport import Wire
+from saibot.errors import InvalidDomain
+from saibot.sketch import KeyDomain
+
+
+class Platform:
+    """`Platform("https://saibot.example.org", token="saibot_…")`.
+
+    Any httpx transport may carry the calls: `saibot.embedded` passes one that needs no network. Reading what is public
+    needs no token.
+    """
+
+    def __init__(self, url: str, token: str | None = None, transport: httpx.BaseTransport | None = None) -> None:
+        self.wire = Wire(url, token, transport)
+
+    @classmethod
+    def over(cls, wire: Wire) -> Self:
+        """A platform on a connection that is there already."""
+        made = cls.__new__(cls)
+        made.wire = wire
+        return made
+
+    @property
+    def url(self) -> str:
+        return self.wire.url
+
+    def with_token(self, token: str | None) -> Self:
+        """The same platform, spoken to as somebody else."""
+        return self.over(self.wire.with_token(token))
+
+    def close(self) -> None:
+        self.wire.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Platform({self.url!r})"
+
+    # -------------------------------------------------------------------------------------------- who
+
+    def me(self) -> Account:
+        """Whom this token speaks for."""
+        return read_answer(Account, self.wire.json("GET", "/v1/me"))
+
+    def healthy(self) -> bool:
+        return self.wire.send("GET", "/healthz").is_success
+
+    def create_token(self, name: str, roles: Sequence[str], *, expires: str | None = None) -> NewToken:
+        """Let somebody in (admin). The token's text is in this answer and can never be asked for again."""
+        body = {"name": name, "roles": list(roles), "expires": expires}
+        return read_answer(NewToken, self.wire.json("POST", "/v1/tokens", json=body))
+
+    def tokens(self) -> Iterator[Token]:
+        """All tokens without their texts (admin)."""
+        return (read_answer(Token, item) for item in self.wire.pages("/v1/tokens"))
+
+    def revoke_token(self, id: str) -> None:
+        """End a token at once (admin)."""
+        self.wire.send("DELETE", f"/v1/tokens/{quote(id, safe='')}")
+
+    # -------------------------------------------------------------------------------------------- domains
+
+    def domains(self) -> Iterator[Domain]:
+        """The registered key domains, without their keys."""
+        return (read_answer(Domain, item) for item in self.wire.pages("/v1/domains"))
+
+    def domain(self, id: str, version: int = 1) -> KeyDomain:
+        """A registered key domain with all its keys and their parents, checked against its digest."""
+        place = _domain_path(id, version)
+        facts = read_answer(Domain, self.wire.json("GET", place))
+        content = self.wire.send("GET", f"{place}/file", headers={"Accept": "text/csv"}).content
+        found = domain_from_csv(content, id=facts.id, version=facts.version)
+        if found.digest != facts.digest or (facts.id, facts.version) != (id, version):
+            raise InvalidDomain(f"the platform sent other keys than those of the domain {id!r} version {version}.")
+        return found
+
+    def register_domain(self, domain: KeyDomain) -> Domain:
+        """Make a key domain known. The same one again changes nothing; another one under its name is refused."""
+        answer = self.wire.json(
+            "PUT",
+            _domain_path(domain.id, domain.version),
+            content=domain_to_csv(domain),
+            headers={"Content-Type": "text/csv"},
+        )
+        return read_answer(Domain, answer)
+
+    # -------------------------------------------------------------------------------------------- datasets
+
+    def datasets(self, **filters: Any) -> Iterator[Dataset]:
+        """What is published, page after page; `q`, `domain`, `provider` and `feature` narrow the list, `sort` orders it."""
+        return (read_answer(Dataset, item) for item in self.wire.pages("/v1/datasets", filters))
+
+    def dataset(self, id: str) -> Dataset:
+        """One dataset with its private profile and its versions."""
+        return read_answer(Dataset, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}"))
+
+    def manifest(self, domain: str | None = None) -> Iterator[SliceItem]:
+        """Which sketches make up the corpus, or the slice of it that has this key domain."""
+        return (read_answer(SliceItem, item) for item in self.wire.pages("/v1/corpus", {"domain": domain}))
+
+    def audit(self) -> Iterator[dict[str, Any]]:
+        """Who published, withdrew and asked what, newest first (admin)."""
+        return self.wire.pages("/v1/audit")
+
+
+def domain_to_csv(domain: KeyDomain) -> bytes:
+    """First column the keys, further columns their parents: the same that `--domain FILE` reads."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["key", *(name for name, _ in domain.parents)])
+    writer.writerows(zip(domain.values, *(column for _, column in domain.parents), strict=True))
+    return text.getvalue().encode()
+
+
+def domain_from_csv(content: bytes, *, id: str, version: int) -> KeyDomain:
+    try:
+        (_, *names), *rows = csv.reader(io.StringIO(content.decode("utf-8"), newline=""))
+        keys, *parents = zip(*rows, strict=True)
+        return KeyDomain.of(id, keys, version=version, parents=dict(zip(names, parents, strict=True)))
+    except (ValueError, csv.Error):
+        raise InvalidDomain(f"the file of the key domain {id!r} is damaged.") from None
+
+
+def read_domain_file(path: Path, *, id: str, version: int = 1) -> KeyDomain:
+    """A key domain from a CSV or Parquet file on this machine."""
+    from saibot.privatize.domain_file import read_domain
+
+    return read_domain(path, id=id, version=version)
+
+
+def _domain_path(id: str, version: int) -> str:
+    return f"/v1/domains/{quote(id, safe='')}/{version}"

@@ -1,0 +1,122 @@
+"""A provider's dealings: rows become a sketch here, and only the sketch goes to the platform."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from saibot.client.answers import Dataset, Domain, Progress, read_answer
+from saibot.client.platform import Platform
+from saibot.client.privatizing import privatised, read_card
+from saibot.discover.domains import generated_domain
+from saibot.errors import InvalidInput, InvalidSketch
+from saibot.privacy.ledger import Ledger
+from saibot.privatize import Card
+from saibot.privatize.read import TableLike
+from saibot.privatize.schema import resolve_domain
+from saibot.sketch import KeyDomain, Sketch, read_sketch, write_sketch
+
+VISIBILITIES = ("public", "restricted")
+
+
+class Provider:
+    """`Provider(platform, ledger)`: privatize, publish, withdraw. The ledger is a folder on this machine, or a `Ledger`."""
+
+    def __init__(self, platform: Platform, ledger: Ledger | Path | str) -> None:
+        self.platform = platform
+        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(Path(ledger))
+
+    def privatize(
+        self,
+        table: TableLike,
+        card: Card | Path | str,
+        *,
+        epsilon: str,
+        delta: str = "1e-6",
+        key: str | None = None,
+        features: Sequence[str] = (),
+        progress: Progress = lambda stage, part: None,
+        **options: Any,
+    ) -> Sketch:
+        """A sketch of the table, charged to the ledger first. Nothing is sent.
+
+        The neighbouring relation is the card's, or `neighbours=`; further options are those of
+        `saibot.privatize.ReleaseRequest`. The same release again gives the same sketch and costs nothing.
+        """
+        return privatised(
+            table,
+            card,
+            self.ledger,
+            epsilon=epsilon,
+            delta=delta,
+            key=key,
+            features=tuple(features),
+            progress=progress,
+            **options,
+        )
+
+    def publish(
+        self,
+        sketch: Sketch | Path | str,
+        *,
+        card: Card | Path | str | None = None,
+        visibility: str = "public",
+        expires: str | None = None,
+    ) -> Dataset:
+        """Send a sketch to the platform. With its card, the key domains that the card spells out are registered first.
+
+        A dataset of the same name and key becomes the next version of it. The same sketch again changes nothing.
+        """
+        if visibility not in VISIBILITIES:
+            raise InvalidInput(f"a dataset is {' or '.join(VISIBILITIES)}, not {visibility!r}.")
+        content, checked = _content(sketch)
+        if card is not None:
+            self.register_domains(card, checked)
+        answer = self.platform.wire.json(
+            "POST",
+            "/v1/datasets",
+            params={"visibility": visibility} | ({"expires": expires} if expires else {}),
+            content=content,
+            headers={"Content-Type": "application/octet-stream"},
+            repeatable=True,  # the platform knows a sketch by its digest
+        )
+        return read_answer(Dataset, answer)
+
+    def register_domains(self, card: Card | Path | str, sketch: Sketch) -> list[Domain]:
+        """Make the domains of a sketch's key known, as its card gives them. Days and ranges of numbers need no register."""
+        return [self.platform.register_domain(domain) for domain in _domains(read_card(card), sketch)]
+
+    def withdraw(self, id: str) -> None:
+        """Take a dataset back, all its versions. The platform deletes it; copies that others have made stay with them."""
+        self.platform.wire.send("DELETE", f"/v1/datasets/{id}")
+
+    def datasets(self) -> list[Dataset]:
+        """What this provider has published."""
+        return list(self.platform.datasets(provider=self.platform.me().name))
+
+
+def _content(sketch: Sketch | Path | str) -> tuple[bytes, Sketch]:
+    """A sketch's file, checked here first: a damaged one is not worth the journey."""
+    if isinstance(sketch, Sketch):
+        return write_sketch(sketch), sketch
+    path = Path(sketch)
+    if not path.is_file():
+        raise InvalidSketch(f"there is no sketch {path}.", hint="`saibot privatize TABLE` makes one.")
+    content = path.read_bytes()
+    return content, read_sketch(content)
+
+
+def _domains(card: Card, sketch: Sketch) -> Iterable[KeyDomain]:
+    """The listed domains of the sketch's key; a card that gives other keys is not the sketch's."""
+    for part in sketch.header.key.parts if sketch.header.key else ():
+        if generated_domain(part.domain) is not None:
+            continue
+        facts = card.keys.get(part.name)
+        domain = resolve_domain(facts.domain, card.folder) if facts is not None and facts.domain is not None else None
+        if domain is None or domain.digest != part.digest:
+            raise InvalidInput(
+                f"the card does not give the key domain {part.domain!r} of the sketch.",
+                hint="Publish it with the card that it was privatised with, or without any.",
+            )
+        yield domain

@@ -1,0 +1,251 @@
+"""A requester's dealings: ask a platform with private sketches, or bring the public corpus home and ask it exactly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from saibot.client.answers import Progress, Search, read_answer
+from saibot.client.augmented import Augmented, find_augmentation
+from saibot.client.cache import SketchCache
+from saibot.client.domains import Domains
+from saibot.client.job import Job
+from saibot.client.local import Keys, local_request
+from saibot.client.platform import Platform
+from saibot.client.privatizing import privatised, read_card
+from saibot.client.published import Published
+from saibot.client.request import is_sketch, private_request
+from saibot.errors import InvalidInput, InvalidSketch
+from saibot.privacy.ledger import Ledger
+from saibot.privatize import Card
+from saibot.privatize.read import TableLike
+from saibot.search import Corpus, SearchOptions
+from saibot.search.exhaustive import Exhaustive
+from saibot.sketch import Sketch, read_sketch, write_sketch
+
+Part = TableLike | Sketch | Path | str
+
+
+class Requester:
+    """`Requester(platform)`: search, at home or there. A ledger is needed to privatise one's own tables, and only then."""
+
+    def __init__(
+        self, platform: Platform, ledger: Ledger | Path | str | None = None, *, cache: SketchCache | Path | None = None
+    ) -> None:
+        self.platform = platform
+        self.ledger = ledger if isinstance(ledger, Ledger | None) else Ledger(Path(ledger))
+        self.published = Published(platform, cache if isinstance(cache, SketchCache | None) else SketchCache(cache))
+
+    def search(
+        self,
+        train: Part,
+        test: Part | None = None,
+        *,
+        target: str,
+        key: str | Keys = (),
+        features: Sequence[str] | None = None,
+        card: Card | Path | str | None = None,
+        local: bool = False,
+        epsilon: str | None = None,
+        delta: str = "1e-6",
+        options: SearchOptions | None = None,
+        exhaustive: bool = False,
+        progress: Progress = lambda stage, part: None,
+    ) -> Augmented:
+        """Which published datasets make a model of `target` better.
+
+        Private, by default: what goes to the platform are two sketches. They are given, or made first from tables with
+        their `card` and an `epsilon`, by one key of the card, and charged to the ledger. With `local`, the rows stay here
+        and are searched exactly, by any number of key columns; the public corpus is fetched instead, and nothing is spent.
+        """
+        keys: Keys = (key,) if isinstance(key, str) else key
+        if local:
+            return self.search_at_home(
+                train,
+                test,
+                target=target,
+                keys=keys,
+                features=features,
+                card=card,
+                options=options,
+                exhaustive=exhaustive,
+                progress=progress,
+            )
+        if len(keys) > 1:
+            raise InvalidInput(
+                "a private request has one key.", hint="Combine several in the card: parts = [...]; or search locally."
+            )
+        private = partial(
+            self.private_part,
+            key=next(iter(keys), None),
+            features=() if features is None else (*features, target),
+            card=card,
+            epsilon=epsilon,
+            delta=delta,
+            progress=progress,
+        )
+        first, second = private(train, "train"), None if test is None else private(test, "test")
+        progress("sending the request's sketches", None)
+        job = self.submit(first, second, target=target, features=features, options=options, exhaustive=exhaustive)
+        progress("waiting for the platform", None)
+        job.wait(progress)
+        return self.result(job, card=card)
+
+    # -------------------------------------------------------------------------------------------- at home
+
+    def corpus(self, domain: str | None = None, *, progress: Progress = lambda stage, part: None) -> Corpus:
+        """The platform's corpus, or the slice with one key domain, on this machine. Cached; only what is new is fetched."""
+        return self.published.corpus(domain, progress=progress)[0]
+
+    def search_at_home(
+        self,
+        train: Part,
+        test: Part | None = None,
+        *,
+        target: str,
+        keys: Keys = (),
+        features: Sequence[str] | None = None,
+        card: Card | Path | str | None = None,
+        domain: str | None = None,
+        options: SearchOptions | None = None,
+        exhaustive: bool = False,
+        name: str = "request",
+        progress: Progress = lambda stage, part: None,
+    ) -> Augmented:
+        """Search with one's own rows, exactly. The corpus comes here, nothing of the request leaves, nothing is spent."""
+        corpus, notes = self.published.corpus(domain, progress=progress)
+        domains = Domains(corpus)
+        if is_sketch(train):
+            request = private_request(train, test=test, target=target, features=features, keys=list(keys), domains=domains)
+        else:
+            described = None if card is None else read_card(card)
+            request = local_request(
+                train, test=test, target=target, features=features, keys=keys, card=described, domains=domains, name=name
+            )
+        strategy = Exhaustive() if exhaustive else None
+        found = find_augmentation(request, corpus, options, strategy=strategy, progress=progress)
+        document = found.document | {"platform": self.platform.url, "notes": [*found.document["notes"], *notes]}
+        return Augmented(document, self.published)
+
+    # -------------------------------------------------------------------------------------------- there
+
+    def private_part(
+        self,
+        part: Part,
+        which: str,
+        *,
+        key: str | None,
+        features: Sequence[str] = (),
+        card: Card | Path | str | None = None,
+        epsilon: str | None = None,
+        delta: str = "1e-6",
+        progress: Progress = lambda stage, part: None,
+    ) -> Sketch:
+        """The sketch of the training or the test part: as it is, or privatised now.
+
+        The two parts must have no individual in common (`saibot split`). Each then has an account of its own in the
+        ledger, called after the dataset and the part, and gets the whole budget.
+        """
+        if isinstance(part, Sketch):
+            return part
+        if is_sketch(part):
+            path = Path(part)
+            if not path.is_file():
+                raise InvalidSketch(f"there is no sketch {path}.")
+            return read_sketch(path)
+        if card is None or epsilon is None:
+            raise InvalidInput(
+                "a table does not go to a platform: it is privatised first, which needs its card and an epsilon.",
+                hint="Give both; or search locally: then the corpus comes here, and nothing is spent.",
+            )
+        if self.ledger is None:
+            raise InvalidInput("privatising a table needs a ledger.", hint="Requester(platform, LEDGER_FOLDER) has one.")
+        described = read_card(card)
+        facts = described.dataset.model_copy(update={"name": f"{described.dataset.name}-{which}"})
+        return privatised(
+            part,
+            described.model_copy(update={"dataset": facts}),
+            self.ledger,
+            epsilon=epsilon,
+            delta=delta,
+            key=key,
+            features=tuple(features),
+            progress=progress,
+        )
+
+    def submit(
+        self,
+        train: Sketch,
+        test: Sketch | None = None,
+        *,
+        target: str,
+        features: Sequence[str] | None = None,
+        options: SearchOptions | None = None,
+        exhaustive: bool = False,
+    ) -> Job:
+        """Send a private request and come back at once; `result` takes the job when it is done."""
+        private_request(train, test=test, target=target, features=features)  # refused here before anything is sent
+        files = {
+            which: (f"{which}.saibot", write_sketch(sketch), "application/octet-stream")
+            for which, sketch in (("train", train), ("test", test))
+            if sketch is not None
+        }
+        asked = options_document(target, features, options or SearchOptions(), exhaustive=exhaustive)
+        answer = self.platform.wire.json("POST", "/v1/searches", files=files, data={"options": json.dumps(asked)})
+        return Job(self.platform.wire, read_answer(Search, answer))
+
+    def job(self, id: str) -> Job:
+        """A search that was submitted before."""
+        return Job(self.platform.wire, read_answer(Search, self.platform.wire.json("GET", f"/v1/searches/{id}")))
+
+    def searches(self) -> list[Search]:
+        """This requester's searches that the platform still keeps."""
+        return [read_answer(Search, item) for item in self.platform.wire.pages("/v1/searches")]
+
+    def result(self, job: Job | str, *, card: Card | Path | str | None = None) -> Augmented:
+        """What a search found. With the card, keys and features are found in its columns when rows are augmented."""
+        done = self.job(job) if isinstance(job, str) else job
+        document = done.result() | {"platform": self.platform.url}
+        return Augmented(document if card is None else in_columns_of(document, read_card(card)), self.published)
+
+    def open(self, document: Mapping[str, Any]) -> Augmented:
+        """A saved result; its values come from the cache or the platform."""
+        return Augmented(dict(document), self.published)
+
+
+def options_document(
+    target: str, features: Sequence[str] | None, options: SearchOptions, *, exhaustive: bool
+) -> dict[str, Any]:
+    """What goes with a request's sketches."""
+    if replace(options, always_first=False) != options:
+        raise InvalidInput("a platform takes what is clear of its noise only.", hint="Search locally to see the best one.")
+    return {
+        "target": target,
+        "features": None if features is None else list(features),
+        "steps": options.most_steps,
+        "confidence": options.confidence,
+        "joins": options.joins,
+        "unions": options.unions,
+        "hops": options.hops,
+        "shown": options.shown,
+        "exhaustive": exhaustive,
+    }
+
+
+def in_columns_of(document: dict[str, Any], card: Card) -> dict[str, Any]:
+    """A platform knows keys and features by their names; the requester's tables have columns, and the card knows both."""
+
+    def column_of(facts: Mapping[str, Any], name: str) -> str:
+        return (facts[name].column or name) if name in facts else name
+
+    keys = [key | {"column": column_of(card.keys, key["name"])} for key in document["keys"]]
+    model = document["model"]
+    if model is not None:
+        target = model["target"]
+        own = [feature | {"column": column_of(card.features, feature["column"])} for feature in model["own"]]
+        model = model | {"own": own, "target": target | {"column": column_of(card.features, target["name"])}}
+    return document | {"keys": keys, "model": model}

@@ -1,0 +1,188 @@
+"""One place where HTTP is spoken: addresses, tokens, the error shape, and when to try again.
+
+A call is repeated only where that cannot do anything twice: reads, puts and deletes, uploads that are known by their digest,
+and any call that never reached the platform or was turned away for being one too many. Between attempts it waits as long
+as the platform asks for, or else longer each time, with jitter, so that many clients do not come back all at once.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+from typing import Any, NoReturn
+
+import httpx
+
+from saibot import __version__
+from saibot.client.errors import NotAllowed, NotFound, PlatformBusy, PlatformError, PlatformUnreachable
+from saibot.errors import InvalidInput
+
+ATTEMPTS = 6
+FIRST_WAIT, LONGEST_WAIT = 0.25, 8.0  # seconds, of our own choosing
+PATIENCE = 60.0  # the longest Retry-After that is waited for
+REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
+PASSING = frozenset({429, 502, 503, 504})
+TIMEOUT = httpx.Timeout(10.0, read=120.0, write=120.0)
+
+
+class Wire:
+    """An address, a token and an httpx transport. Safe to share between threads."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        transport: httpx.BaseTransport | None = None,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.url = checked_url(url)
+        self.token = token
+        self._transport = transport
+        self._sleep = sleep
+        headers = {"User-Agent": f"saibot/{__version__}", "Accept": "application/json"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {checked_token(token)}"
+        # Redirects are not followed: a token goes to the address it was given for and nowhere else.
+        self._http = httpx.Client(base_url=self.url, headers=headers, transport=transport, timeout=TIMEOUT)
+
+    def with_token(self, token: str | None) -> Wire:
+        return Wire(self.url, token, self._transport, sleep=self._sleep)
+
+    def close(self) -> None:
+        if self._transport is None:  # a transport that was passed in belongs to whoever made it
+            self._http.close()
+
+    def send(self, method: str, path: str, *, repeatable: bool | None = None, **content: Any) -> httpx.Response:
+        """One call, repeated where it may be; whatever is no success raises PlatformError."""
+        again = method in REPEATABLE if repeatable is None else repeatable
+        for attempt in range(1, ATTEMPTS + 1):
+            last = attempt == ATTEMPTS
+            try:
+                response = self._http.request(method, path, **content)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as problem:
+                if last:
+                    raise self._unreachable(problem) from None
+                wait = _backoff(attempt)
+            except httpx.TransportError as problem:
+                if last or not again:
+                    raise self._unreachable(problem) from None
+                wait = _backoff(attempt)
+            else:
+                if response.is_success:
+                    return response
+                asked = retry_after(response)
+                turned_away = response.status_code == 429 or (again and response.status_code in PASSING)
+                if last or not turned_away or (asked or 0.0) > PATIENCE:
+                    refuse(response)
+                wait = asked if asked is not None else _backoff(attempt)
+            self._sleep(wait)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def json(self, method: str, path: str, **content: Any) -> Any:
+        """The JSON document that a call answers with; None for an empty answer."""
+        response = self.send(method, path, **content)
+        if response.status_code == 204 or not response.content:
+            return None
+        try:
+            return response.json()
+        except ValueError:
+            raise PlatformUnreachable(
+                f"{self.url} answers, but not as a Saibot platform.", hint="Check the address, and any proxy before it."
+            ) from None
+
+    @contextmanager
+    def stream(self, path: str, *, headers: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
+        """An answer as it arrives. Not repeated: whoever reads it knows how far they got."""
+        try:
+            with self._http.stream("GET", path, headers=dict(headers or {})) as response:
+                if not response.is_success:
+                    response.read()
+                    refuse(response)
+                yield response
+        except httpx.TransportError as problem:
+            raise self._unreachable(problem) from None
+
+    def pause(self, attempt: int) -> None:
+        """Wait as between attempts, for calls that are repeated elsewhere."""
+        self._sleep(_backoff(attempt))
+
+    def pages(self, path: str, parameters: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+        """The items of a list, page after page."""
+        asked = {name: value for name, value in (parameters or {}).items() if value is not None}
+        seen: set[str] = set()
+        while True:
+            page = self.json("GET", path, params=asked)
+            if not isinstance(page, dict) or not isinstance(page.get("items"), list):
+                raise PlatformUnreachable(f"{self.url} answers, but not as a Saibot platform.")
+            yield from page["items"]
+            cursor = page.get("next")
+            if not cursor or str(cursor) in seen:  # a platform that leads in circles is not followed
+                return
+            seen.add(str(cursor))
+            asked["cursor"] = cursor
+
+    def _unreachable(self, problem: httpx.TransportError) -> PlatformUnreachable:
+        if isinstance(problem, httpx.TimeoutException):
+            return PlatformUnreachable(f"the platform at {self.url} did not answer in time.", hint="Try again later.")
+        return PlatformUnreachable(
+            f"no platform answers at {self.url}.", hint="Check the address; `saibot serve` starts a platform."
+        )
+
+
+def checked_url(url: str) -> str:
+    """A platform's address without a slash at its end."""
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError):
+        parsed = httpx.URL("")
+    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo or parsed.query or parsed.fragment:
+        raise InvalidInput(f"{url!r} is no platform address.", hint="It reads like https://saibot.example.org")
+    return str(parsed).rstrip("/")
+
+
+def checked_token(token: str) -> str:
+    if not token or not token.isascii() or any(letter.isspace() or not letter.isprintable() for letter in token):
+        raise InvalidInput("the token is not one: it has spaces, or letters that tokens do not have.")
+    return token
+
+
+def retry_after(response: httpx.Response) -> float | None:
+    """How long the platform asks to wait: seconds, or until a date."""
+    text = response.headers.get("retry-after")
+    if text is None:
+        return None
+    try:
+        return max(float(text), 0.0)
+    except ValueError:
+        pass
+    try:
+        return max(float(parsedate_to_datetime(text).timestamp()) - time.time(), 0.0)
+    except (ValueError, TypeError):
+        return None
+
+
+def refuse(response: httpx.Response) -> NoReturn:
+    """Raise what a refusal says."""
+    status = response.status_code
+    try:
+        said = response.json()["error"]
+        message, code = str(said["message"]), str(said["code"])
+        hint, details = said.get("hint"), said.get("details")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        message, code, hint, details = f"the platform answered with status {status}.", "", None, None
+    kinds: dict[int, type[PlatformError]] = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 429: PlatformBusy}
+    if status == 401 and hint is None:
+        hint = "`saibot login ADDRESS` stores a token."
+    error = kinds.get(status, PlatformError)(message, hint=hint, status=status, code=code, details=details)
+    if isinstance(error, PlatformBusy):
+        error.retry_after = retry_after(response)
+    raise error
+
+
+def _backoff(attempt: int) -> float:
+    """Twice as long each time, and anything from half of that to all of it."""
+    return min(FIRST_WAIT * 2.0 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.5, 1.0)
