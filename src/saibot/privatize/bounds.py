@@ -2,7 +2,7 @@
 
 Three choices. With half of the share, a magnitude: the power of two that most absolute values lie below. With a quarter
 each, the two bounds, among evenly spaced points up to that magnitude on either side. Each choice is of an interval between
-neighbouring candidates. Its score is how many ranks it misses the wanted quantile by, 0 if that lies in it, in whole numbers:
+neighbouring candidates. Its score is by how many ranks it misses the wanted quantile (0 if that lies in it), a whole number:
 one row moves every score by at most the denominator of the quantile. (Were a candidate itself scored, by its own rank, the
 best score would be far from 0 wherever many values lie between two candidates, and needless ones would come near it.) All
 intervals beyond the largest value score alike, so each doubling costs a fixed, public number of ranks on top: enough to make

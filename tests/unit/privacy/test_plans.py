@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 from itertools import product as cartesian
 from typing import Any
 
@@ -697,6 +697,30 @@ def test_what_is_confirmed_with_other_proportions_rows_cannot_move_further_than_
             if verdicts[-1]:
                 assert worst_rows(scaled) <= claimed_distance(plan) * (1 + 1e-6)
     assert verdicts == [True, False] * 12
+
+
+def test_a_block_that_is_nearly_free_has_no_noise_to_give_away():
+    """Where a block has that much noise, a hundredth less of it costs less than a millionth of mu: still too much."""
+    ask = request(layout="lookup", levels=2, allocation="auto", keys=(1000, 10), rows=5000)
+    plan = plan_once(ask)
+    cheap = with_block(plan, 3, sigma=plan.blocks[3].sigma * 30)
+    cheap = with_noise(cheap, joint.cost(cheap.blocks, sigmas(cheap), ask) / claimed_distance(plan))
+    assert confirmed(cheap)
+    lower = with_block(cheap, 3, sigma=cheap.blocks[3].sigma * 0.99)
+    price = joint.cost(lower.blocks, sigmas(lower), ask)
+    assert 1 < price / claimed_distance(plan) < 1 + 1e-6
+    assert not confirmed(lower)
+
+
+@pytest.mark.parametrize("features", [2, 4])
+def test_auto_gives_no_key_level_up(features: int):
+    """With ten rows to a key, Laplace noise of the middle level was a million times that of its neighbours."""
+    keys = (1000, 100, 10)
+    facts = {"features": features, "bound_squared": Decimal(features), "budget": Budget("1")}
+    plan = plan_once(request(layout="lookup", levels=3, allocation="auto", keys=keys, rows=10_000, **facts))
+    for order in (0, 1):
+        noise = [block.sigma for level in range(3) if (block := plan.block("key", order, level))]
+        assert all(coarse <= 10.0001 * fine for fine, coarse in pairwise(noise)), noise
 
 
 @pytest.mark.parametrize("sigma", [math.nan, math.inf, -math.inf, -1.0, 0.0, -0.0])

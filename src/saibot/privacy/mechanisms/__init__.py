@@ -8,6 +8,7 @@ from dataclasses import replace
 from saibot.privacy.mechanisms import fpm, fpm_opt, joint
 from saibot.privacy.mechanisms.plan import ALLOCATIONS, CALIBRATIONS, LAYOUTS, Block, Plan, PlanRequest
 
+_ARITHMETIC = 1e-9  # what roundings and another machine's Phi come to
 _PLANNERS = {"fpm": fpm.plan, "fpm-opt": fpm_opt.plan, "joint": joint.plan}
 
 __all__ = ["ALLOCATIONS", "CALIBRATIONS", "LAYOUTS", "Block", "Plan", "PlanRequest", "confirmed", "make_plan", "same_plan"]
@@ -22,7 +23,8 @@ def confirmed(claimed: Plan, *, tolerance: float = 1e-6) -> bool:
     """Whether a plan that somebody else made keeps its promise: enough noise for its budget.
 
     Most plans are simply made again. The proportions that `auto` finds depend on the last digits of a numeric search, so
-    there the noise itself is priced: what one individual can move, in units of the claimed noise, must fit the budget.
+    there the noise itself is priced: what one individual can move, in units of the claimed noise, must fit the budget. That
+    is arithmetic, without a search, so hardly any tolerance is left: a block that is nearly free has no more than its price.
     """
     request = claimed.request
     if request.mechanism != "joint" or request.allocation in ("alg2", "equal"):
@@ -34,7 +36,7 @@ def confirmed(claimed: Plan, *, tolerance: float = 1e-6) -> bool:
     if not all(0 < block.sigma < math.inf for block in blocks):
         return False
     expected = Plan(request, twin.noise, twin.calibration, blocks, twin.mu, twin.touched)
-    return same_plan(claimed, expected, tolerance=tolerance) and joint.affordable(expected, tolerance=tolerance)
+    return same_plan(claimed, expected, tolerance=tolerance) and joint.affordable(expected, tolerance=_ARITHMETIC)
 
 
 def same_plan(one: Plan, other: Plan, *, tolerance: float = 1e-6) -> bool:

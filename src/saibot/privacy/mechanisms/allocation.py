@@ -17,8 +17,10 @@ moments that the regression reads:
   three moments with weights 1, m and 4.
 * layout `union`: J = sum_i sum over entries of sigma^2 / rho^2i.
 
-J is minimised over all proportions at equal privacy, numerically; a test holds it against a grid. Sizes of the key levels
-are public and may be given; without them 100 keys of 30 rows are assumed, ten keys to a parent.
+J is minimised over all proportions at equal privacy, numerically; a test holds it against a grid. A level's error is shrunk,
+so J may find it cheapest to give a level up altogether; but a sketch is read by more than one regression, so the noise of a
+coarser level is at most as many times that of the finer one as there are fewer keys: its means are no less certain. Sizes of
+the key levels are public and may be given; without them 100 keys of 30 rows are assumed, ten keys to a parent.
 """
 
 from __future__ import annotations
@@ -64,16 +66,35 @@ def _least_error(request: PlanRequest, blocks: tuple[Block, ...], cost: Callable
         kept: np.ndarray = np.clip(logs, start - _WIDEST, start + _WIDEST)
         return kept
 
-    def objective(logs: np.ndarray) -> float:
-        scales = list(np.exp(near(logs)))
-        reached = cost(scales)
-        return math.log(predicted_error(request, blocks, [s * reached for s in scales]))
+    def useful(logs: np.ndarray) -> np.ndarray:
+        return _no_level_given_up(request, blocks, near(logs))
 
-    best = start
-    for _ in range(3):  # restarts: a simplex can collapse along the kinks of the maximum
-        options = {"xatol": 1e-7, "fatol": 1e-10, "maxiter": 4000, "maxfev": 8000, "adaptive": len(blocks) > 4}
-        best = minimize(objective, best, method="Nelder-Mead", options=options).x
-    return [float(s) for s in np.exp(near(best) - near(best)[0])]
+    def search(best: np.ndarray, allowed: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        def objective(logs: np.ndarray) -> float:
+            scales = list(np.exp(allowed(logs)))
+            reached = cost(scales)
+            return math.log(predicted_error(request, blocks, [s * reached for s in scales]))
+
+        for _ in range(3):  # restarts: a simplex can collapse along the kinks of the maximum
+            options = {"xatol": 1e-7, "fatol": 1e-10, "maxiter": 4000, "maxfev": 8000, "adaptive": len(blocks) > 4}
+            best = minimize(objective, best, method="Nelder-Mead", options=options).x
+        return allowed(best)
+
+    found = search(start, near)
+    if not np.array_equal(useful(found), found):  # seldom; a limit that does not matter would only get in the simplex's way
+        found = search(useful(found), useful)
+    return [float(s) for s in np.exp(found - found[0])]
+
+
+def _no_level_given_up(request: PlanRequest, blocks: tuple[Block, ...], logs: np.ndarray) -> np.ndarray:
+    """No coarser level noisier, per row of a key, than the finer one below it."""
+    keys, kept = _keys(request), logs.copy()
+    place = {(block.scope, block.level, block.order): number for number, block in enumerate(blocks)}
+    for number, block in enumerate(blocks):
+        if block.level > 0:  # levels come finest first
+            fewer = math.log(max(keys[block.level - 1] / keys[block.level], 1))
+            kept[number] = min(kept[number], kept[place["key", block.level - 1, block.order]] + fewer)
+    return kept
 
 
 def predicted_error(request: PlanRequest, blocks: tuple[Block, ...], sigmas: list[float]) -> float:
@@ -86,7 +107,7 @@ def predicted_error(request: PlanRequest, blocks: tuple[Block, ...], sigmas: lis
         return sum(effective[i] * math.comb(1 + k - i, 1) * variance["key", 0, i] / rho2**i for i in range(k + 1))
     if request.layout == "union":
         return sum(effective[b.order] * variance["global", 0, b.order] / rho2**b.order for b in blocks)
-    keys = request.keys or tuple(max(TYPICAL_KEYS // TYPICAL_CHILDREN**level, 1) for level in range(request.levels))
+    keys = _keys(request)
     rows = request.rows or TYPICAL_ROWS_PER_KEY * keys[0]
     d = keys[0]
     asked = 2 * d * variance["key", 0, 0] + m * d * variance["key", 0, 1] / rho2
@@ -99,6 +120,10 @@ def predicted_error(request: PlanRequest, blocks: tuple[Block, ...], sigmas: lis
     # Errors of the provider's values, in the units of `asked`: n^2 times the squared relative error of a moment.
     provided = (1 + m + 4) * m * error / rho2 * rows**2 / d
     return asked + provided
+
+
+def _keys(request: PlanRequest) -> tuple[int, ...]:
+    return request.keys or tuple(max(TYPICAL_KEYS // TYPICAL_CHILDREN**level, 1) for level in range(request.levels))
 
 
 def _effective_entries(block: Block, features: int) -> float:
