@@ -118,6 +118,14 @@ class Accounts:
         more = [rows[limit - 1]["created"], rows[limit - 1]["id"]] if len(rows) > limit else None
         return Page([_shown(row) for row in rows[:limit]], more)
 
+    def own(self, caller: Caller) -> list[dict[str, Any]]:  # type: ignore[valid-type]  # `list` is a verb above
+        """The tokens that act for the caller's account, the newest first."""
+        if not caller.signed_in:
+            return []
+        query = select(tokens).where(tokens.c.name == caller.name).order_by(tokens.c.created.desc(), tokens.c.id).limit(200)
+        with self._database.read() as connection:
+            return [_shown(row) for row in connection.execute(query).mappings()]
+
     def revoke(self, caller: Caller, id: str) -> None:
         """From now on the token is refused. Its account keeps what it has published."""
         caller.need("admin")

@@ -9,7 +9,6 @@ from typing import Any
 from saibot.platform.pages.format import fixed, number, percent, signed, with_error
 
 Spec = dict[str, Any]
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"  # a name, never fetched
 MOST_ROWS = 30
 SIGMAS = 2  # whiskers of privacy noise: two standard deviations to either side
 
@@ -30,12 +29,12 @@ CONFIG: Spec = {
         "titlePadding": 10,
     },
     "text": {"color": "@ink", "fontSize": 12},
+    "legend": {"labelColor": "@ink", "labelFontSize": 12, "symbolStrokeColor": "@chart-main", "symbolSize": 300},
 }
 
 
 def _chart(rows: Sequence[dict[str, Any]], *, description: str, **parts: Any) -> Spec:
     return {
-        "$schema": SCHEMA,
         "description": description,
         "width": "container",
         "autosize": {"type": "fit-x", "contains": "padding"},
@@ -254,7 +253,7 @@ def correlations(names: Sequence[str], cells: Sequence[Sequence[dict[str, float 
                 "told": "all noise" if value is None else with_error(value, error if i != j else None),
                 "strong": value is not None and abs(value) > 0.6,
             })  # fmt: skip
-    scale = {"domain": [-1, 0, 1], "range": ["@chart-negative", "@chart-middle", "@chart-positive"]}
+    scale = {"domain": [-1, 0, 1], "range": ["@chart-negative", "@chart-middle", "@chart-positive"], "interpolate": "rgb"}
     few = len(names) <= 8
     layers: list[Spec] = [
         {
@@ -297,9 +296,9 @@ def reliability(points: Sequence[dict[str, Any]], epsilon: float) -> Spec:
         for point in points
         for case, kept in point["reliability"].items()
     ]
-    cases = {"weak": [2, 3], "moderate": [7, 4], "strong": [1, 0]}
-    dash: Spec = {"field": "case", "legend": None, "scale": {"domain": list(cases), "range": list(cases.values())}}
-    last = max((point["epsilon"] for point in points), default=1.0)
+    cases = {"strong": [1, 0], "moderate": [7, 4], "weak": [2, 3]}
+    legend = {"orient": "top", "title": None, "symbolType": "stroke", "offset": 4}
+    dash: Spec = {"field": "case", "legend": legend, "scale": {"domain": list(cases), "range": list(cases.values())}}
     x = {"field": "epsilon", "type": "quantitative", "scale": {"type": "log", "nice": False}}
     axis = {"title": "ε (more budget: less noise, weaker protection)", "grid": False, "values": [0.1, 0.2, 0.5, 1, 2, 4, 8]}
     kept = {"title": "signal kept", "format": "%", "values": [0, 0.25, 0.5, 0.75, 1]}
@@ -307,7 +306,6 @@ def reliability(points: Sequence[dict[str, Any]], epsilon: float) -> Spec:
         rows,
         description="Share of the signal that private values keep, over epsilon.",
         height=220,
-        padding={"right": 64, "left": 5, "top": 5, "bottom": 5},
         layer=[
             {
                 "data": {"values": [{"epsilon": epsilon}]},
@@ -326,11 +324,6 @@ def reliability(points: Sequence[dict[str, Any]], epsilon: float) -> Spec:
                         {"field": "told", "title": "kept"},
                     ],
                 },
-            },
-            {
-                "transform": [{"filter": f"datum.epsilon == {last}"}],
-                "mark": {"type": "text", "align": "left", "dx": 8},
-                "encoding": {"x": x, "y": {"field": "kept", "type": "quantitative"}, "text": {"field": "case"}},
             },
         ],
     )

@@ -1,7 +1,7 @@
 // Draws the page's charts from the specifications in it. Colour names such as "@ink" become the stylesheet's colours.
 
 const OPTIONS = {
-  mode: "vega-lite", ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true },
+  mode: "vega-lite", ast: true, logLevel: 1, actions: false, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true },
 };
 
 function coloured(part, style) {

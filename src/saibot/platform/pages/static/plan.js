@@ -13,9 +13,9 @@ for (const input of form.querySelectorAll("input[type=number]")) {
   slider.min = forth(low);
   slider.max = forth(high);
   slider.step = log ? "any" : input.step;
-  slider.value = forth(Math.max(Number(input.value), low));
+  slider.value = forth(Math.max(Number(input.value || input.placeholder), low));
   slider.setAttribute("aria-label", `${form.querySelector(`label[for=${input.id}]`).firstChild.textContent.trim()} slider`);
-  const told = () => slider.setAttribute("aria-valuetext", input.value);
+  const told = () => slider.setAttribute("aria-valuetext", input.value || input.placeholder);
   slider.addEventListener("input", () => {
     input.value = log ? rounded(10 ** Number(slider.value), input) : slider.value;
     told();

@@ -1,0 +1,176 @@
+"""Routes of the pages, and what holds for all of them: headers, compression, and errors as pages.
+
+Pages are routes of the same application as the API, so they are logged and counted alike. An error inside a page is shown
+as a page; an address that nobody has is shown as a page to browsers and as JSON to programs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from saibot.errors import SaibotError
+from saibot.platform.errors import NotSignedIn, TooManyRequests, status_of
+from saibot.platform.limits import Kind
+from saibot.platform.pages.sketch_facts import SketchReader
+from saibot.platform.pages.static_files import StaticFiles
+from saibot.platform.pages.views import budget, catalogue, dataset, plan, sign_in
+from saibot.platform.pages.visit import Visit
+from saibot.platform.service import Platform
+
+View = Callable[[Visit], Response | Awaitable[Response]]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+COMPRESSED_FROM = 1500
+HEADINGS = {
+    403: "Not with this token",
+    404: "Nothing here",
+    405: "Nothing here",
+    409: "Not possible as things are",
+    413: "Too large",
+    422: "That cannot be used",
+    429: "One moment, please",
+    500: "Something went wrong",
+    503: "Back in a moment",
+}
+
+
+@dataclass(frozen=True)
+class Path:
+    """What a route is called in logs and metrics."""
+
+    path: str
+
+
+def mount(app: FastAPI, platform: Platform) -> None:
+    reader = SketchReader(platform.files)
+    static = StaticFiles(platform.settings.data / "cache")
+    counts = catalogue.Counts(platform)
+
+    def add(path: str, view: View, *, method: str = "GET", kind: Kind | None = None) -> None:
+        spent: Kind = kind or ("read" if method == "GET" else "write")
+        app.router.add_route(path, _endpoint(platform, Path(path), view, spent), methods=[method], include_in_schema=False)
+
+    add("/", partial(catalogue.show, counts=counts))
+    add("/datasets/{id}", partial(dataset.show, reader=reader))
+    add("/datasets/{id}/sketch", dataset.sketch)
+    add("/datasets/{id}/withdraw", budget.ask_withdrawal)
+    add("/datasets/{id}/withdraw", budget.withdraw, method="POST")
+    add("/budget", partial(budget.show, reader=reader))
+    add("/tokens/{id}/revoke", budget.revoke, method="POST")
+    add("/plan", plan.show)
+    add("/plan/preview.json", plan.numbers)
+    add("/sign-in", sign_in.show)
+    add("/sign-in", sign_in.enter, method="POST")
+    add("/sign-out", sign_in.leave, method="POST")
+    add("/static/{name}", lambda visit: static.respond(visit.request))
+    add("/favicon.ico", lambda visit: visit.go("/static/favicon.svg"))
+    _show_unknown_addresses(app, platform)
+
+
+def _endpoint(platform: Platform, path: Path, view: View, kind: Kind) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        request.scope["route"] = path
+        visit = Visit(request, platform)
+        try:
+            visit.spend(kind)
+            request.state.account = visit.caller.name
+            if inspect.iscoroutinefunction(view):
+                response = await view(visit)
+            else:
+                response = await run_in_threadpool(view, visit)
+        except NotSignedIn as problem:
+            response = _to_sign_in(visit, problem)
+        except SaibotError as problem:
+            response = problem_page(visit, problem)
+        except Exception as problem:
+            platform.log.failure("page failed", problem, route=path.path)
+            response = error_page(visit, 500, "The platform made a mistake. It has been noted.", "Try again in a moment.")
+        return await _finished(request, response)
+
+    return answer
+
+
+async def _finished(request: Request, response: Response) -> Response:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    text = response.headers.get("content-type", "").startswith(("text/html", "application/json", "text/csv"))
+    long = len(getattr(response, "body", b"")) >= COMPRESSED_FROM
+    if text and long and "gzip" in request.headers.get("accept-encoding", ""):
+        response.body = await run_in_threadpool(gzip.compress, bytes(response.body), 5)
+        response.headers["content-encoding"] = "gzip"
+        response.headers["content-length"] = str(len(response.body))
+        response.headers["vary"] = "accept-encoding"
+    return response
+
+
+def _to_sign_in(visit: Visit, problem: NotSignedIn) -> Response:
+    if visit.request.method != "GET":
+        return problem_page(visit, problem, offer_sign_in=True)
+    here = visit.request.url.path + (f"?{visit.request.url.query}" if visit.request.url.query else "")
+    return visit.go(f"/sign-in?next={quote(here, safe='')}")
+
+
+def problem_page(visit: Visit, problem: SaibotError, *, offer_sign_in: bool = False) -> Response:
+    status = status_of(problem)
+    words = problem.message[:1].upper() + problem.message[1:]
+    response = error_page(visit, status, words, problem.hint or "", offer_sign_in=offer_sign_in)
+    if isinstance(problem, TooManyRequests):
+        response.headers["retry-after"] = str(problem.retry_after)
+    return response
+
+
+def error_page(visit: Visit, status: int, words: str, hint: str, *, offer_sign_in: bool = False) -> Response:
+    heading = HEADINGS.get(status, HEADINGS[500] if status >= 500 else "Not possible")
+    signed_out = status == 404 and not visit.caller.signed_in
+    return visit.page(
+        "error.html",
+        status=status,
+        code=status,
+        heading=heading,
+        words=words,
+        hint="It may be there for those who are signed in." if signed_out else _for_people(hint),
+        offer_sign_in=offer_sign_in or signed_out,
+        next=visit.request.url.path if visit.request.method == "GET" else "/",
+    )
+
+
+def _for_people(hint: str) -> str:
+    """Hints are written for callers of the API; an address of it helps nobody here."""
+    return "" if "/v1/" in hint else hint
+
+
+def _show_unknown_addresses(app: FastAPI, platform: Platform) -> None:
+    as_json: Any = app.exception_handlers[HTTPException]
+
+    async def unknown(request: Request, problem: Exception) -> Response:
+        assert isinstance(problem, HTTPException)
+        browser = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/v1")
+        if not browser or problem.status_code not in (404, 405):
+            response: Response = await as_json(request, problem)
+            return response
+        page = error_page(Visit(request, platform), problem.status_code, "There is no page at this address.", "")
+        return await _finished(request, page)
+
+    app.add_exception_handler(HTTPException, unknown)

@@ -1,0 +1,93 @@
+"""What a dataset page shows of the sketch itself beyond its catalogue entry: plan, assumptions, and how the keys fill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from saibot.errors import InvalidSketch
+from saibot.platform.pages.words import plan_rows
+from saibot.platform.publishing import file_name
+from saibot.platform.storage.files import FileStore
+from saibot.sketch import Sketch, read_sketch
+
+REMEMBERED = 500
+CLEAR = 3.0  # noisy counts above this many standard deviations of their noise belong to keys that do have rows
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How the rows lie over the public keys, as far as the noise lets anyone see."""
+
+    keys: int
+    filled: int  # keys whose count is clear of its noise: at least so many have rows
+    inside: float | None  # share of the rows whose key is in the domain
+    inside_error: float | None
+    per_key: float | None  # rows per key of the domain
+    count_noise: float
+
+
+@dataclass(frozen=True)
+class SketchFacts:
+    plan: list[dict[str, Any]]
+    noise: str
+    mu: float | None
+    bound: float
+    rows_per_individual: int
+    budget: dict[str, str]
+    preparation: str
+    preparation_steps: tuple[str, ...]
+    model: str
+    simulation: bool
+    created: str
+    coverage: Coverage | None
+
+
+class SketchReader:
+    """Reads stored sketches and remembers what pages need of them. Sketches never change, so neither do their facts."""
+
+    def __init__(self, files: FileStore) -> None:
+        self._files = files
+        self.read = lru_cache(REMEMBERED)(self._read)
+
+    def _read(self, digest: str) -> SketchFacts | None:
+        try:
+            with self._files.open(file_name(digest)) as file:
+                return facts_of(read_sketch(file.read()))
+        except (FileNotFoundError, InvalidSketch):
+            return None  # withdrawn a moment ago
+
+
+def facts_of(sketch: Sketch) -> SketchFacts:
+    header, plan = sketch.header, sketch.plan
+    return SketchFacts(
+        plan=plan_rows(plan.to_json()),
+        noise=plan.noise,
+        mu=plan.mu,
+        bound=plan.request.bound,
+        rows_per_individual=header.assumptions.rows_per_individual,
+        budget={"epsilon": header.budget["epsilon"], "delta": header.budget["delta"]},
+        preparation=header.preparation.kind,
+        preparation_steps=header.preparation.steps,
+        model=header.model,
+        simulation=header.simulation,
+        created=header.created,
+        coverage=_coverage(sketch),
+    )
+
+
+def _coverage(sketch: Sketch) -> Coverage | None:
+    sigma = sketch.sigma("key", 0)
+    if not sketch.levels or sigma is None:
+        return None
+    counts = sketch.levels[0].values[:, 0]  # the order-0 monomial comes first; the last row is the catch-all
+    keys = len(counts) - 1
+    rows = float(sketch.header.rows) if sketch.header.rows is not None else float(counts.sum())
+    inside = error = None
+    if rows > 0:
+        inside = float(np.clip(1 - counts[-1] / rows, 0, 1))
+        error = sigma / rows
+    return Coverage(keys, int((counts[:-1] > CLEAR * sigma).sum()), inside, error, rows / keys if rows > 0 else None, sigma)

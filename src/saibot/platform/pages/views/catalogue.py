@@ -1,0 +1,128 @@
+"""The catalogue: words, facets, an order, and pages that stay fast however many datasets there are."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections import Counter
+from typing import Any, cast
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from saibot.platform.accounts import Caller
+from saibot.platform.catalog import SORTS, Filter, Sort
+from saibot.platform.pages.visit import Visit
+from saibot.platform.pagination import read_cursor, write_cursor
+from saibot.platform.service import Platform
+
+LIMIT = 20
+SHOWN = 8  # values of a facet
+SORT_WORDS = (
+    ("published", "Newest first"),
+    ("rows", "Most rows first"),
+    ("epsilon", "Strongest privacy first"),
+    ("name", "By name"),
+)
+FILTERS = ("q", "domain", "provider", "feature")
+TITLES = {"domain": "Key domain", "provider": "Provider", "feature": "Feature"}
+COUNTS_SECONDS = 20.0
+MOST_COUNTS = 1000
+
+
+class Counts:
+    """Facets with their counts, remembered for some seconds: counting 100,000 datasets takes longer than listing 20."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+        self._known: dict[tuple[str, Filter], tuple[float, dict[str, Any]]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, caller: Caller, filter: Filter) -> dict[str, Any]:
+        # Those who see restricted datasets all see the same; a provider sees its own besides the public ones.
+        who = "all" if caller.sees_restricted else caller.name
+        moment = time.monotonic()
+        with self._lock:
+            known = self._known.get((who, filter))
+            if known is not None and known[0] > moment:
+                return known[1]
+        found = self._platform.catalog.facets(caller, filter)
+        with self._lock:
+            if len(self._known) >= MOST_COUNTS:
+                self._known.clear()
+            self._known[who, filter] = (moment + COUNTS_SECONDS, found)
+        return found
+
+
+def show(visit: Visit, counts: Counts) -> Response:
+    asked = {name: visit.request.query_params.get(name, "").strip()[:200] for name in FILTERS}
+    sort = visit.request.query_params.get("sort", "published")
+    sort = sort if sort in SORTS else "published"
+    cursor = visit.request.query_params.get("cursor", "")
+    place = read_cursor(cursor, SORTS[sort][2], int)
+    filter = Filter(**{name: value or None for name, value in asked.items()})
+    page = visit.platform.catalog.list(visit.caller, filter, sort=cast(Sort, sort), place=place, limit=LIMIT)
+    items = [_item(json.loads(text)) for text in page.items]
+    facets = counts.get(visit.caller, filter)
+    query = asked | ({"sort": sort} if sort != "published" else {})
+    after = write_cursor(page.next)
+    return visit.page(
+        "catalogue.html",
+        here="catalogue",
+        items=items,
+        total=facets["total"],
+        facets=_facets(facets, items, query),
+        chosen=[
+            {"title": TITLES[name], "value": asked[name], "href": address(query | {name: ""})}
+            for name in TITLES
+            if asked[name]
+        ],
+        filters=asked | {"sort": sort},
+        sorts=SORT_WORDS,
+        first_href=address(query) if cursor else None,
+        next_href=address(query | {"cursor": after}) if after else None,
+    )
+
+
+def address(query: dict[str, str]) -> str:
+    """The catalogue with this query; empty fields are left out."""
+    text = urlencode({name: value for name, value in query.items() if value})
+    return f"/?{text}" if text else "/"
+
+
+def _item(document: dict[str, Any]) -> dict[str, Any]:
+    key = document["key"]
+    return document | {"key_count": math.prod(part["size"] for part in key["parts"]) if key else None}
+
+
+def _facets(found: dict[str, Any], items: list[dict[str, Any]], query: dict[str, str]) -> list[dict[str, Any]]:
+    """Key domains and providers with counts; features of the datasets on this page, the most common first."""
+    features = Counter(feature["name"] for item in items for feature in item["features"])
+    common = [(name, None) for name, _ in sorted(features.items(), key=lambda each: (-each[1], each[0]))]
+    values: dict[str, list[tuple[str, int | None]]] = {
+        "domain": [(entry["domain"], entry["count"]) for entry in found["domains"]],
+        "provider": [(entry["provider"], entry["count"]) for entry in found["providers"]],
+        "feature": list(common),
+    }
+    made = []
+    for name, title in TITLES.items():
+        chosen = query.get(name, "")
+        rows = [(value, count) for value, count in values[name] if value != chosen][: SHOWN - bool(chosen)]
+        count = next((count for value, count in values[name] if value == chosen), None)
+        if chosen:
+            rows.insert(0, (chosen, count))
+        made.append({
+            "title": title,
+            "choices": [
+                {
+                    "name": value,
+                    "count": count,
+                    "chosen": value == chosen,
+                    "href": address(query | {name: "" if value == chosen else value}),
+                }
+                for value, count in rows
+            ],
+        })  # fmt: skip
+    return made

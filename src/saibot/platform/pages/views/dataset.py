@@ -1,0 +1,106 @@
+"""A dataset: what it holds, how private it is, what it goes with, and how to use it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.responses import Response
+
+from saibot.platform.catalog import Filter
+from saibot.platform.pages import charts, words
+from saibot.platform.pages.sketch_facts import SketchFacts, SketchReader
+from saibot.platform.pages.visit import Visit
+
+NEIGHBOURS = 6
+LOOKED_AT = 60  # datasets that share a feature, checked for sharing all of them
+
+
+def show(visit: Visit, reader: SketchReader) -> Response:
+    dataset = visit.platform.show(visit.caller, visit.request.path_params["id"])
+    facts = reader.read(dataset["digest"])
+    profile = dataset["profile"]
+    features = _features(dataset, profile)
+    names = [feature["name"] for feature in features]
+    correlations = profile["correlations"] if profile and len(names) > 1 else None
+    mechanism, layout = words.mechanism(dataset["mechanism"], dataset["layout"])
+    return visit.page(
+        "dataset.html",
+        here="catalogue",
+        dataset=dataset,
+        facts=facts,
+        features=features,
+        profile_chart=charts.profile(features) if profile else None,
+        correlations=correlations,
+        correlations_chart=charts.correlations(names, correlations) if correlations and len(names) <= 40 else None,
+        names=names,
+        protection=_protection(dataset, facts),
+        mechanism_words=mechanism,
+        layout_words=layout,
+        joins=_joins(visit, dataset),
+        unions=_unions(visit, dataset),
+        snippet=_snippet(visit.origin, dataset),
+        own=visit.caller.signed_in and (dataset["provider"] == visit.caller.name or visit.caller.has("admin")),
+    )
+
+
+def sketch(visit: Visit) -> Response:
+    """The file itself, as its provider published it."""
+    dataset = visit.platform.catalog.show(visit.caller, visit.request.path_params["id"])
+    with visit.platform.open_sketch(visit.caller, dataset["digest"]) as file:
+        content = file.read()
+    named = f'attachment; filename="{dataset["name"]}-{dataset["digest"][:12]}.saibot"'
+    return Response(content, media_type="application/octet-stream", headers={"content-disposition": named})
+
+
+def _features(dataset: dict[str, Any], profile: dict[str, Any] | None) -> list[dict[str, Any]]:
+    nothing = {"value": None, "error": None}
+    profiled = {feature["name"]: feature for feature in profile["features"]} if profile else {}
+    unknown = {"mean": nothing, "deviation": nothing}
+    return [feature | {k: profiled.get(feature["name"], unknown)[k] for k in unknown} for feature in dataset["features"]]
+
+
+def _protection(dataset: dict[str, Any], facts: SketchFacts | None) -> words.Protection:
+    return words.protection(
+        budget=dataset["budget"],
+        neighbours=dataset["neighbours"],
+        individual=dataset["individual"],
+        rows_per_individual=facts.rows_per_individual if facts else 1,
+        preparation=facts.preparation if facts else "public",
+    )
+
+
+def _joins(visit: Visit, dataset: dict[str, Any]) -> list[dict[str, Any]]:
+    """Other datasets over one of the same key domains."""
+    found: dict[str, dict[str, Any]] = {}
+    for part in dataset["key"]["parts"] if dataset["key"] else ():
+        page = visit.platform.catalog.list(visit.caller, Filter(domain=part["domain"]), limit=NEIGHBOURS + 1)
+        for other in map(json.loads, page.items):
+            same = any(theirs["keys_digest"] == part["keys_digest"] for theirs in other["key"]["parts"])
+            if other["id"] != dataset["id"] and same:
+                found.setdefault(other["id"], other | {"through": part["domain"]})
+    return list(found.values())[:NEIGHBOURS]
+
+
+def _unions(visit: Visit, dataset: dict[str, Any]) -> list[dict[str, Any]]:
+    """Datasets with the same features in the same units, whatever their key: their rows can be added."""
+    wanted = {_meaning(feature) for feature in dataset["features"]}
+    first = dataset["features"][0]["name"]
+    page = visit.platform.catalog.list(visit.caller, Filter(feature=first), limit=LOOKED_AT)
+    others = [json.loads(text) for text in page.items]
+    fits = (other for other in others if wanted <= {_meaning(feature) for feature in other["features"]})
+    return [other for other in fits if other["id"] != dataset["id"]][:NEIGHBOURS]
+
+
+def _meaning(feature: dict[str, Any]) -> tuple[str, str, str]:
+    return feature["name"], feature["kind"], feature["unit"]
+
+
+def _snippet(origin: str, dataset: dict[str, Any]) -> str:
+    """Three lines that show whether this dataset's platform improves one's own model, without sending a row."""
+    key = f', key="{dataset["key"]["name"]}"' if dataset["key"] else ""
+    return (
+        "from saibot.client import Platform, Requester\n"
+        f'requester = Requester(Platform("{origin}"))\n'
+        f'found = requester.search("mine.csv", target="y"{key}, local=True)'
+    )

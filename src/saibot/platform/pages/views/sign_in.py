@@ -1,0 +1,39 @@
+"""Signing in and out."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from saibot.platform.errors import NotSignedIn
+from saibot.platform.pages import session
+from saibot.platform.pages.visit import Visit, in_thread
+
+
+def show(visit: Visit) -> Response:
+    asked = session.local_path(visit.request.query_params.get("next"))
+    if visit.caller.signed_in:
+        return visit.go(asked)
+    return visit.page("sign_in.html", here="sign-in", next=asked, problem=None)
+
+
+async def enter(visit: Visit) -> Response:
+    fields = await visit.form()
+    token = str(fields.get("token", "")).strip()
+    asked = session.local_path(str(fields.get("next", "")))
+    try:
+        caller = await in_thread(visit.platform.accounts.caller_of, token or " ")
+    except NotSignedIn as problem:
+        return visit.page("sign_in.html", here="sign-in", status=401, next=asked, problem=problem)
+    assert caller.signed_in
+    response = visit.go(asked if asked != "/" else "/?done=signed-in")
+    session.set_cookie(visit.request, response, session.SESSION, token)
+    session.drop_cookie(visit.request, response, session.FORM)
+    return response
+
+
+async def leave(visit: Visit) -> Response:
+    await visit.form()
+    response = visit.go("/?done=signed-out")
+    session.drop_cookie(visit.request, response, session.SESSION)
+    response.headers["clear-site-data"] = '"cache"'
+    return response

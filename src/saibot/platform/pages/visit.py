@@ -1,0 +1,121 @@
+"""One request of a browser: who it is, what may be shown, and how a page is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from saibot.platform.accounts import NOBODY, Caller
+from saibot.platform.errors import NotSignedIn, TooLarge, Unusable
+from saibot.platform.limits import Kind
+from saibot.platform.pages import session
+from saibot.platform.pages.render import render
+from saibot.platform.pages.static_files import vega_address
+from saibot.platform.service import Platform
+
+FORM_BYTES = 64 * 1024
+DONE = {  # what a page says after a form was sent; the address names the message, never its words
+    "signed-in": "You are signed in.",
+    "signed-out": "You are signed out.",
+    "withdrawn": "The dataset is withdrawn. Its sketch is gone from storage and from searches.",
+    "cancelled": "The search is cancelled.",
+    "removed": "The search and its result are removed.",
+    "revoked": "The token is revoked.",
+}
+
+
+class Visit:
+    """Made for every request; `caller` is nobody where there is no session, or one that is no longer valid."""
+
+    def __init__(self, request: Request, platform: Platform) -> None:
+        self.request = request
+        self.platform = platform
+
+    @cached_property
+    def caller(self) -> Caller:
+        try:
+            return self.platform.accounts.caller_of(session.session_token(self.request))
+        except NotSignedIn:
+            return NOBODY
+
+    def spend(self, kind: Kind) -> None:
+        """Count this request against the visitor's allowance."""
+        address = self.request.client.host if self.request.client else "unknown"
+        self.platform.limits.spend(self.caller.name or address, kind)
+
+    def need(self, role: str) -> None:
+        self.caller.need(role)
+
+    @property
+    def origin(self) -> str:
+        """The address people reach this platform at, for commands to copy."""
+        return self.platform.settings.public_url or str(self.request.base_url).rstrip("/")
+
+    # -------------------------------------------------------------------------------------------- answers
+
+    def page(self, template: str, *, here: str = "", status: int = 200, **context: Any) -> Response:
+        secret = session.form_secret(self.request)
+        fresh = None if secret else session.new_secret()
+        field = _csrf_field(secret or fresh or "")
+        text = render(
+            template,
+            here=here,
+            visitor=self.caller if self.caller.signed_in else None,
+            csrf_field=field,
+            message=DONE.get(self.request.query_params.get("done", ""), ""),
+            origin=self.origin,
+            vega=vega_address(),
+            **context,
+        )
+        response = HTMLResponse(text, status_code=status, headers={"cache-control": "private, no-store"})
+        if fresh is not None:
+            session.set_cookie(self.request, response, session.FORM, fresh, strict=True)
+        return response
+
+    def go(self, path: str) -> RedirectResponse:
+        """After a form: fetch this page, so that reloading does not send the form again."""
+        return RedirectResponse(path, status_code=303, headers={"cache-control": "no-store"})
+
+    # -------------------------------------------------------------------------------------------- forms
+
+    async def form(self, *, most: int = FORM_BYTES) -> FormData:
+        """The fields of a form from this very visitor; `most` bounds the bytes that are read."""
+        session.check_origin(self.request)
+        kind = self.request.headers.get("content-type", "").partition(";")[0]
+        parser: FormParser | MultiPartParser
+        if kind == "multipart/form-data":
+            parser = MultiPartParser(self.request.headers, self._bounded(most), max_files=4, max_fields=100)
+        elif kind == "application/x-www-form-urlencoded":
+            parser = FormParser(self.request.headers, self._bounded(most))
+        else:
+            raise Unusable("this is not a form.", hint="Send it from the page.")
+        try:
+            fields = await parser.parse()
+        except MultiPartException:
+            raise Unusable("the form arrived damaged.", hint="Send it again.") from None
+        session.check_code(self.request, fields.get(session.FIELD))
+        return fields
+
+    async def _bounded(self, most: int) -> Any:
+        read = 0
+        async for chunk in self.request.stream():
+            read += len(chunk)
+            if read > most:
+                raise TooLarge(f"this is more than the {most:,} bytes that are accepted.", hint="Send less.")
+            yield chunk
+
+
+def _csrf_field(secret: str) -> Callable[[], Markup]:
+    return lambda: Markup('<input type="hidden" name="{}" value="{}">').format(session.FIELD, session.form_code(secret))
+
+
+async def in_thread(work: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    return await run_in_threadpool(work, *arguments, **named)
