@@ -15,11 +15,13 @@ from saibot.platform.catalog import Catalog
 from saibot.platform.domains import Domains
 from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.errors import NotFound
+from saibot.platform.jobs.runner import Runner
 from saibot.platform.limits import Limits
 from saibot.platform.logs import Log
 from saibot.platform.metrics import Metrics
 from saibot.platform.publishing import Publishing, Visibility
 from saibot.platform.publishing import file_name as sketch_file_name
+from saibot.platform.searches import Searches
 from saibot.platform.settings import Settings
 from saibot.platform.shards import Shards
 from saibot.platform.storage.database import Database
@@ -64,6 +66,15 @@ class Platform:
             published=self._after_publishing,
             remove=self.shards.remove,
         )
+        self.searches = Searches(self.database, self.trail, settings, settings.data / "searches", self.metrics)
+        self.runner = Runner(
+            self.searches,
+            self.shards,
+            self.catalog,
+            self.log,
+            workers=settings.workers,
+            seconds=settings.search_seconds,
+        )
         self.publishing.tidy()
         self.publishing.sweep({domain_file_name(digest) for digest in self.domains.digests()})
         self.metrics.gauge("datasets", "Datasets published.", self._count)
@@ -87,6 +98,12 @@ class Platform:
     def withdraw(self, caller: Caller, id: str) -> None:
         self.publishing.withdraw(caller, id)
         self._profile.cache_clear()
+
+    def submit(self, caller: Caller, train: bytes, test: bytes | None, options: dict[str, Any]) -> dict[str, Any]:
+        """Queue a search; `searches` shows, lists, cancels and gives its result."""
+        found = self.searches.submit(caller, train, test, options)
+        self.start()
+        return found
 
     def show(self, caller: Caller, id: str) -> dict[str, Any]:
         """The dataset with its versions, its private profile, and what people should know about it."""
@@ -114,17 +131,23 @@ class Platform:
         """Begin what happens in the background: packing, searching, expiry."""
         if self._keeper is None:
             self.shards.start()
+            self.runner.start()
             self._keeper = threading.Thread(target=self._keep, name="saibot-keeper", daemon=True)
             self._keeper.start()
 
     def close(self) -> None:
         self._stop.set()
+        self.runner.close()
         if self._keeper is not None:
             self._keeper.join()
         self.shards.close()
         self.accounts.note_uses()
         self.database.close()
         self._folder_lock.close()
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_set()
 
     def healthy(self) -> bool:
         with self.database.read() as connection:
@@ -139,6 +162,7 @@ class Platform:
 
     def tidy(self) -> None:
         """What expired goes; tokens that were used say so."""
+        self.searches.tidy()
         gone = self.publishing.tidy()
         if gone:
             self.log.info("withdrawn", datasets=gone)

@@ -12,8 +12,9 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from saibot import __version__
-from saibot.platform.api import datasets, docs, domains, errors, operations, tokens
+from saibot.platform.api import datasets, docs, domains, errors, operations, searches, tokens
 from saibot.platform.api.guard import Guard
+from saibot.platform.api.schemas import SearchOptions
 from saibot.platform.service import Platform, open_platform
 from saibot.platform.settings import Settings
 
@@ -38,7 +39,7 @@ def app_of(platform: Platform) -> FastAPI:
     app.state.platform = platform
     errors.add_to(app)
     app.add_middleware(Guard, platform=platform)
-    for module in (tokens, domains, datasets, operations):
+    for module in (tokens, domains, datasets, searches, operations):
         app.include_router(module.router)
     app.include_router(operations.plain_router)
     docs.add_to(app)
@@ -61,6 +62,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         )
         schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
         schemes["bearer"] = {"type": "http", "scheme": "bearer", "description": "`saibot_...`, from the platform's admin."}
+        document["components"]["schemas"]["SearchOptions"] = SearchOptions.model_json_schema()
         for path in document["paths"].values():
             for operation in path.values():
                 _without_defaults(operation)

@@ -13,8 +13,10 @@ from typing import Any
 from sqlalchemy.exc import InterfaceError, OperationalError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from saibot.platform.errors import TooLarge
 from saibot.platform.service import Platform
 
+SLACK = 1 << 20
 _HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin")]
 
 
@@ -41,8 +43,19 @@ class Guard:
                 ]
             await send(message)
 
+        most = 2 * self._platform.settings.max_upload_bytes + SLACK
+        received = 0
+
+        async def receiving() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > most:
+                raise TooLarge("the request is larger than anything that is accepted here.", hint="Send a smaller one.")
+            return message
+
         try:
-            await self._app(scope, receive, sending)
+            await self._app(scope, receiving, sending)
         except Exception as problem:
             away = isinstance(problem, OperationalError | InterfaceError)
             self._platform.log.failure("request failed", problem, request=request_id, route=_route(scope))

@@ -1,0 +1,176 @@
+"""Searches: ask, watch, read the result, cancel."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import Response, StreamingResponse
+from pydantic import ValidationError
+from starlette.datastructures import FormData, UploadFile
+from starlette.exceptions import HTTPException
+
+from saibot.platform.accounts import Caller
+from saibot.platform.api import schemas
+from saibot.platform.api.answers import documented, json_answer, page_answer
+from saibot.platform.api.asking import Asking, Cursor, Here, Limit
+from saibot.platform.api.tokens import SECURED
+from saibot.platform.errors import TooLarge, Unusable, WrongMediaType
+from saibot.platform.pagination import read_cursor
+from saibot.platform.searches import OVER
+from saibot.platform.service import Platform
+
+router = APIRouter(prefix="/v1", tags=["searches"])
+SearchId = Annotated[str, Path(max_length=40)]
+LOOK_SECONDS = 0.1
+SILENCE_SECONDS = 15.0
+_FORM = {
+    "multipart/form-data": {
+        "schema": {
+            "type": "object",
+            "required": ["train", "options"],
+            "properties": {
+                "train": {"type": "string", "format": "binary", "description": "The training sketch."},
+                "test": {"type": "string", "format": "binary", "description": "The held-out sketch."},
+                "options": {"$ref": "#/components/schemas/SearchOptions"},
+            },
+        },
+        "encoding": {"options": {"contentType": "application/json"}},
+    }
+}
+_EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
+
+
+@router.post(
+    "/searches",
+    summary="Search",
+    status_code=202,
+    responses=documented({202: schemas.Search}, 403, 413, 415),
+    openapi_extra=SECURED | {"requestBody": {"required": True, "content": _FORM}},
+)
+async def submit(request: Request, caller: Asking, here: Here) -> Response:
+    """A form with the request's sketches and options. The search runs in the background; the answer says how to watch it."""
+    caller.need("requester")
+    if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+        raise WrongMediaType("a search is sent as multipart/form-data.", hint="Fields: train, options, optionally test.")
+    train, test, options = await _form(request, here.settings.max_upload_bytes)
+    found = await run_in_threadpool(here.submit, caller, train, test, options.model_dump())
+    return json_answer(found, 202, {"Location": f"/v1/searches/{found['id']}"})
+
+
+@router.get("/searches", summary="Searches", responses=documented({200: schemas.Searches}, 403), openapi_extra=SECURED)
+def list_searches(caller: Asking, here: Here, cursor: Cursor = None, limit: Limit = 50) -> Response:
+    """One's own, latest first; an admin sees everybody's, without results."""
+    return page_answer(here.searches.list(caller, read_cursor(cursor, int), limit))
+
+
+@router.get(
+    "/searches/{id}",
+    summary="How a search stands",
+    responses=documented({200: schemas.Search}, 403, 404),
+    openapi_extra=SECURED,
+)
+def show(caller: Asking, here: Here, id: SearchId) -> Response:
+    return json_answer(here.searches.show(caller, id))
+
+
+@router.get(
+    "/searches/{id}/events",
+    summary="How a search goes, as it goes",
+    response_class=Response,
+    responses=documented({}, 403, 404, extra={200: {"content": _EVENTS, "description": "Server-sent events."}}),
+    openapi_extra=SECURED,
+)
+async def events(caller: Asking, here: Here, id: SearchId) -> Response:
+    """`progress` events, then one of `done`, `failed` or `cancelled`; the data is the search each time."""
+    first = await run_in_threadpool(here.searches.show, caller, id)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(_told(here, caller, id, first), headers=headers, media_type="text/event-stream")
+
+
+@router.get(
+    "/searches/{id}/result",
+    summary="What a search found",
+    responses=documented({200: schemas.Result}, 403, 404, 409),
+    openapi_extra=SECURED,
+)
+def result(caller: Asking, here: Here, id: SearchId) -> Response:
+    """To its requester alone, until it expires."""
+    return Response(here.searches.result(caller, id), headers={"Cache-Control": "no-store"}, media_type="application/json")
+
+
+@router.delete(
+    "/searches/{id}",
+    summary="Cancel a search, or remove its result",
+    status_code=204,
+    responses=documented({204: None, 202: schemas.Search}, 403, 404),
+    openapi_extra=SECURED,
+)
+def cancel(caller: Asking, here: Here, id: SearchId) -> Response:
+    """202 while it is under way: it will stop. 204 when it was over: it is removed."""
+    found = here.searches.cancel(caller, id)
+    return Response(status_code=204) if found is None else json_answer(found, 202)
+
+
+# ------------------------------------------------------------------------------------------------ inside
+
+
+async def _form(request: Request, limit: int) -> tuple[bytes, bytes | None, schemas.SearchOptions]:
+    try:
+        async with request.form(max_files=2, max_fields=4, max_part_size=1 << 20) as form:
+            train = await _file(form, "train", limit)
+            test = await _file(form, "test", limit) if "test" in form else None
+            text = form.get("options")
+    except HTTPException:
+        raise Unusable("the form cannot be read.", hint="Send multipart/form-data with train, options, test.") from None
+    if train is None or not isinstance(text, str):
+        raise Unusable("a search needs the file `train` and the field `options`.", hint="/docs shows the form.")
+    try:
+        options = schemas.SearchOptions.model_validate_json(text)
+    except ValidationError as problem:
+        first = problem.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "options"
+        raise Unusable(f"options: {where}: {first['msg']}.", hint="/docs shows them: see SearchOptions.") from None
+    return train, test, options
+
+
+async def _file(form: FormData, name: str, limit: int) -> bytes | None:
+    part = form.get(name)
+    if not isinstance(part, UploadFile):
+        return None
+    content = await part.read(limit + 1)
+    if len(content) > limit:
+        raise TooLarge(f"{name} has more than {limit:,} bytes, the most allowed.", hint="Send a smaller sketch.")
+    return content
+
+
+async def _told(here: Platform, caller: Caller, id: str, search: dict[str, Any]) -> AsyncIterator[str]:
+    """Events until the search is over or the platform stops."""
+    told: object = None
+    silent = 0.0
+    while True:
+        if search["status"] in OVER:
+            yield _event(search["status"], search)
+            return
+        state = here.searches.peek(caller, id)
+        if state is None or state != told:
+            search = await run_in_threadpool(here.searches.show, caller, id)
+            if search["status"] in OVER:
+                continue
+            yield _event("progress", search)
+            told, silent = state, 0.0
+        elif silent >= SILENCE_SECONDS:
+            yield ": still here\n\n"  # so that nobody in between takes the connection for dead
+            silent = 0.0
+        if here.stopping:
+            return
+        await asyncio.sleep(LOOK_SECONDS)
+        silent += LOOK_SECONDS
+
+
+def _event(name: str, search: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(search, ensure_ascii=False)}\n\n"

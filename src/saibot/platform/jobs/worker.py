@@ -1,0 +1,115 @@
+"""A process that runs searches, one after the other: tasks come in as JSON lines, what happens goes out as JSON lines.
+
+It ends when the platform does: a thread watches the input, which the platform holds open as long as it lives. Nothing but
+the answers leaves it: error messages of libraries may quote what they were handling.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+import traceback
+from dataclasses import fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TextIO
+
+RETRIES = 5
+NICENESS = 5  # answering people goes before searching
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    os.nice(NICENESS)
+    tasks: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_listen, args=(tasks,), daemon=True).start()
+    import saibot.search  # noqa: F401  (loaded before the first task comes)
+
+    _say(answers, {"ready": True})
+    while True:
+        task = json.loads(tasks.get())
+        try:
+            _say(answers, run(task, lambda stage, part: _say(answers, {"stage": stage, "part": part})))
+        except Exception as problem:
+            frames = traceback.extract_tb(problem.__traceback__)[-6:]
+            places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
+            _say(answers, {"broken": type(problem).__name__, "at": places})
+
+
+def _listen(tasks: queue.Queue[str]) -> None:
+    for line in sys.stdin:
+        tasks.put(line)
+    os._exit(0)
+
+
+def _say(answers: TextIO, message: dict[str, Any]) -> None:
+    answers.write(json.dumps(message) + "\n")
+    answers.flush()
+
+
+def run(task: dict[str, Any], progress: Any) -> dict[str, Any]:
+    """One search: the request's sketches from its folder, the result into it."""
+    from saibot.errors import SaibotError
+    from saibot.platform.errors import error_document
+
+    for attempt in range(RETRIES):
+        try:
+            document = _search(task, progress)
+        except FileNotFoundError:
+            if attempt == RETRIES - 1:
+                raise
+            continue  # a shard was rewritten between the index and now: look at the index again
+        except SaibotError as problem:
+            return {"refused": error_document(problem)["error"]}
+        from saibot.platform.storage.files import write_durably
+
+        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        write_durably(Path(task["folder"]) / "result.json", text.encode())
+        return {"done": True}
+    raise AssertionError
+
+
+def _search(task: dict[str, Any], progress: Any) -> dict[str, Any]:
+    from saibot.discover.domains import DomainRegistry
+    from saibot.search import SearchOptions, search
+    from saibot.search.asking import known_domains, search_request
+    from saibot.search.corpus import Corpus
+    from saibot.search.document import document_of
+    from saibot.search.exhaustive import Exhaustive
+    from saibot.sketch import Header, read_sketch
+
+    class Published(Corpus):
+        """The shards, and the headers of those sketches alone that could be added to this request."""
+
+        @cached_property
+        def headers(self) -> dict[str, Header]:
+            known = set(self.digests)
+            return {digest: self.sketch(digest).header for digest in task["addable"] if digest in known}
+
+    folder, options = Path(task["folder"]), dict(task["options"])
+    progress("reading the request", None)
+    test = folder / "test.saibot"
+    request = search_request(
+        read_sketch(folder / "train.saibot"),
+        read_sketch(test) if test.exists() else None,
+        target=options["target"],
+        features=options["features"],
+        domains=known_domains(DomainRegistry(Path(task["corpus"]) / "domains")),
+    )
+    options["most_steps"] = options["steps"]
+    known = {field.name for field in fields(SearchOptions)}
+    chosen = SearchOptions(**{name: value for name, value in options.items() if name in known})
+    strategy = Exhaustive() if options["exhaustive"] else None
+    found = search(request, Published(Path(task["corpus"])), chosen, strategy=strategy, progress=progress)
+    progress("writing the result", 1.0)
+    return document_of(found, request)
+
+
+if __name__ == "__main__":
+    main()

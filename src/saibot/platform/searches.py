@@ -1,0 +1,290 @@
+"""Searches as jobs: submit, watch, cancel, read the result. They belong to their requester and expire.
+
+What a search needs lies in a folder of its own: the request's sketches until it ends, then the result. The database has its
+state; progress in between is in memory only, for it is gone with the process that makes it.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy.engine import RowMapping
+
+from saibot.platform.accepting import accepted_sketch
+from saibot.platform.accounts import Caller
+from saibot.platform.clock import days_ago, now
+from saibot.platform.errors import Conflict, NotAllowed, NotFound, OverQuota, Unusable
+from saibot.platform.jobs.process import Outcome
+from saibot.platform.metrics import Metrics
+from saibot.platform.pagination import Page, Place
+from saibot.platform.settings import Settings
+from saibot.platform.storage.database import Database
+from saibot.platform.storage.files import sync_folder, write_durably
+from saibot.platform.storage.tables import searches
+from saibot.platform.trail import Trail
+
+OVER = ("done", "failed", "cancelled")
+
+
+@dataclass
+class Live:
+    """A search that is queued or running, as it stands this moment."""
+
+    id: str
+    stage: str
+    part: float | None
+    cancelled: bool = False
+
+
+class Searches:
+    """The verbs, and the ledger of jobs that `jobs.runner` works through."""
+
+    def __init__(self, database: Database, trail: Trail, settings: Settings, folder: Path, metrics: Metrics) -> None:
+        self._database, self._trail, self._settings, self._metrics = database, trail, settings, metrics
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._live: dict[str, Live] = {}
+        self._lock = threading.Lock()
+        self.submitted = threading.Condition(self._lock)
+        self._after_a_restart()
+
+    # -------------------------------------------------------------------------------------------- verbs
+
+    def submit(self, caller: Caller, train: bytes, test: bytes | None, options: dict[str, Any]) -> dict[str, Any]:
+        """Queue a search. Its sketches are checked like published ones."""
+        caller.need("requester")
+        unsafe = self._settings.accept_unsafe
+        sketch, train_bytes = accepted_sketch(train, accept_unsafe=unsafe)
+        target = options["target"]
+        if target not in sketch.features:
+            have = ", ".join(sketch.features[:20])
+            raise Unusable("the training sketch does not have the target among its features.", hint=f"It has {have}.")
+        test_bytes = None if test is None else accepted_sketch(test, accept_unsafe=unsafe)[1]
+        self._check_quota(caller)
+        id = f"s{secrets.token_hex(12)}"
+        folder = self.folder / id
+        folder.mkdir(mode=0o700)
+        write_durably(folder / "train.saibot", train_bytes)
+        if test_bytes is not None:
+            write_durably(folder / "test.saibot", test_bytes)
+        sync_folder(self.folder)
+        row = {
+            "id": id,
+            "account": caller.name,
+            "status": "queued",
+            "stage": "waiting for a free worker",
+            "target": target,
+            "options": json.dumps(options),
+            "created": now(),
+        }
+        with self._database.write() as connection:
+            connection.execute(insert(searches).values(row))
+            self._trail.note(connection, caller.name, "ask", id, {"target": target})
+        with self.submitted:
+            self._live[id] = Live(id, str(row["stage"]), None)
+            self.submitted.notify()
+        return self.show(caller, id)
+
+    def list(self, caller: Caller, place: Place, limit: int) -> Page:
+        """One's own searches, latest first; an admin's list has everybody's."""
+        if not caller.has("admin"):
+            caller.need("requester")
+        query = select(searches).order_by(searches.c.number.desc()).limit(limit + 1)
+        if not caller.has("admin"):
+            query = query.where(searches.c.account == caller.name)
+        if place is not None:
+            query = query.where(searches.c.number < place[0])
+        with self._database.read() as connection:
+            rows = connection.execute(query).mappings().all()
+        return Page([self._shown(row) for row in rows[:limit]], [rows[limit - 1]["number"]] if len(rows) > limit else None)
+
+    def show(self, caller: Caller, id: str) -> dict[str, Any]:
+        return self._shown(self._row(caller, id))
+
+    def result(self, caller: Caller, id: str) -> bytes:
+        """The document, to its requester only."""
+        row = self._own(caller, id)
+        if row["status"] != "done":
+            raise Conflict(
+                f"the search is {row['status']}; there is no result.",
+                hint="Wait until it is done: /events tells." if row["status"] not in OVER else "Ask again.",
+                code="not_done",
+            )
+        try:
+            return (self.folder / id / "result.json").read_bytes()
+        except FileNotFoundError:
+            raise NotFound("the result has expired.", hint="Ask again.") from None
+
+    def cancel(self, caller: Caller, id: str) -> dict[str, Any] | None:
+        """Stop it if it is under way (and how it stands), else remove it with its result (None)."""
+        row = self._own(caller, id)
+        if row["status"] in OVER:
+            self._remove([id])
+            return None
+        with self._lock:
+            live = self._live.get(id)
+            if live is not None:
+                live.cancelled = True
+        if row["status"] == "queued" and self._take(id, "cancelled"):
+            self._ended(id, Outcome("cancelled"))
+        return self.show(caller, id)
+
+    def peek(self, caller: Caller, id: str) -> tuple[str, float | None] | None:
+        """Stage and part while it is queued or running; None when it is over. Cheap: no database."""
+        with self._lock:
+            live = self._live.get(id)
+            return None if live is None else (live.stage, live.part)
+
+    # -------------------------------------------------------------------------------------------- for the runner
+
+    def next(self, busy: Sequence[str]) -> RowMapping | None:
+        """The oldest queued search of whoever has fewest running, now marked as running."""
+        with self._database.read() as connection:
+            query = select(searches).where(searches.c.status == "queued").order_by(searches.c.number).limit(500)
+            rows = connection.execute(query).mappings().all()
+        for row in sorted(rows, key=lambda row: (busy.count(row["account"]), row["number"])):
+            with self._lock:
+                self._live.setdefault(row["id"], Live(row["id"], row["stage"], None))
+            if self._take(row["id"], "running"):
+                return row
+        return None
+
+    def waiting(self) -> bool:
+        with self._database.read() as connection:
+            query = select(func.count()).select_from(searches).where(searches.c.status == "queued")
+            return bool(connection.execute(query).scalar_one())
+
+    def progress(self, id: str, stage: str, part: float | None) -> None:
+        with self._lock:
+            live = self._live.get(id)
+            if live is not None:
+                live.stage, live.part = stage, part
+
+    def is_cancelled(self, id: str) -> bool:
+        with self._lock:
+            live = self._live.get(id)
+            return live is not None and live.cancelled
+
+    def end(self, id: str, outcome: Outcome) -> None:
+        values = {
+            "status": outcome.status,
+            "stage": {"done": "done", "failed": "failed", "cancelled": "cancelled"}[outcome.status],
+            "part": 1.0 if outcome.status == "done" else None,
+            "error": None if outcome.error is None else json.dumps(outcome.error),
+            "finished": now(),
+        }
+        with self._database.write() as connection:
+            connection.execute(update(searches).where(searches.c.id == id).values(values))
+        self._ended(id, outcome)
+
+    def tidy(self) -> int:
+        """Remove what is older than results are kept."""
+        with self._database.read() as connection:
+            old = searches.c.created < days_ago(self._settings.result_days)
+            query = select(searches.c.id).where(old, searches.c.status.in_(OVER)).limit(1000)
+            ids = [row.id for row in connection.execute(query)]
+        self._remove(ids)
+        return len(ids)
+
+    # -------------------------------------------------------------------------------------------- inside
+
+    def _after_a_restart(self) -> None:
+        """What was running died with its process; what was queued is still to be done."""
+        error = {
+            "code": "restarted",
+            "message": "the platform was restarted while the search ran.",
+            "hint": "Ask again.",
+            "details": {},
+        }
+        values = {"status": "failed", "stage": "failed", "error": json.dumps(error), "finished": now()}
+        with self._database.write() as connection:
+            connection.execute(update(searches).where(searches.c.status == "running").values(values))
+            rows = connection.execute(select(searches.c.id, searches.c.status)).all()
+        known = {row.id: row.status for row in rows}
+        for path in self.folder.iterdir():
+            if path.name not in known:
+                shutil.rmtree(path, ignore_errors=True)
+            elif known[path.name] in OVER:
+                _forget_request(path)
+        for id, status in known.items():
+            if status == "queued":
+                self._live[id] = Live(id, "waiting for a free worker", None)
+
+    def _check_quota(self, caller: Caller) -> None:
+        mine = (searches.c.account == caller.name) & searches.c.status.in_(("queued", "running"))
+        with self._database.read() as connection:
+            count = connection.execute(select(func.count()).select_from(searches).where(mine)).scalar_one()
+        if count >= self._settings.searches_per_requester:
+            raise OverQuota(
+                f"{caller.name} has {count} searches under way, the most allowed.",
+                hint="Wait until one is over, or cancel one.",
+            )
+
+    def _take(self, id: str, status: str) -> bool:
+        """Move a queued search on; False if somebody else was faster."""
+        values: dict[str, Any] = {"status": status}
+        values |= {"started": now(), "stage": "starting"} if status == "running" else {"finished": now(), "stage": status}
+        with self._database.write() as connection:
+            query = update(searches).where(searches.c.id == id, searches.c.status == "queued").values(values)
+            return connection.execute(query).rowcount == 1
+
+    def _ended(self, id: str, outcome: Outcome) -> None:
+        _forget_request(self.folder / id)
+        self._metrics.searches.labels(outcome.status).inc()
+        if outcome.died:
+            self._metrics.worker_deaths.inc()
+        with self._lock:
+            self._live.pop(id, None)
+
+    def _remove(self, ids: Sequence[str]) -> None:
+        for id in ids:
+            shutil.rmtree(self.folder / id, ignore_errors=True)
+        with self._database.write() as connection:
+            for id in ids:
+                connection.execute(delete(searches).where(searches.c.id == id))
+
+    def _row(self, caller: Caller, id: str) -> RowMapping:
+        """The search if the caller may know of it: its requester, or an admin."""
+        if not caller.has("admin"):
+            caller.need("requester")
+        with self._database.read() as connection:
+            row = connection.execute(select(searches).where(searches.c.id == id)).mappings().first()
+        if row is None or (row["account"] != caller.name and not caller.has("admin")):
+            raise NotFound(f"there is no search {id}.", hint="GET /v1/searches lists yours; they are kept for some days.")
+        return row
+
+    def _own(self, caller: Caller, id: str) -> RowMapping:
+        row = self._row(caller, id)
+        if row["account"] != caller.name or not caller.has("requester"):
+            raise NotAllowed("a search and its result are its requester's alone.", hint="Ask its requester.")
+        return row
+
+    def _shown(self, row: RowMapping) -> dict[str, Any]:
+        with self._lock:
+            live = self._live.get(row["id"]) if row["status"] not in OVER else None
+            stage, part = (row["stage"], row["part"]) if live is None else (live.stage, live.part)
+        return {
+            "id": row["id"],
+            "requester": row["account"],
+            "status": row["status"],
+            "progress": {"stage": stage, "part": part},
+            "created": row["created"],
+            "started": row["started"],
+            "finished": row["finished"],
+            "target": row["target"],
+            "error": None if row["error"] is None else json.loads(row["error"]),
+        }
+
+
+def _forget_request(folder: Path) -> None:
+    """The request's sketches are not needed once it is over."""
+    for name in ("train.saibot", "test.saibot"):
+        (folder / name).unlink(missing_ok=True)

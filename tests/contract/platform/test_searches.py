@@ -1,0 +1,111 @@
+"""Searches as jobs: they run beside the API, tell how they go, and belong to whoever asked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from saibot.search.document import checked_document
+
+Bytes = dict[str, bytes]
+
+
+@pytest.fixture(scope="module")
+def stocked(server: Any, sketches: Bytes, verbs: Any) -> Any:
+    """The server with something to find on it."""
+    provider = server.account("provider")
+    for name in ("good", "useless", "whole"):
+        assert verbs.publish(provider, sketches[name]).status_code == 201
+    return server
+
+
+def test_a_search_finds_what_was_published_just_before_it(stocked: Any, sketches: Bytes, verbs: Any) -> None:
+    requester = stocked.account("requester")
+    answer = verbs.ask(requester, sketches["train"], sketches["test"])
+    assert answer.status_code == 202, answer.text
+    search = verbs.wait(requester, answer.json()["id"])
+    assert search["status"] == "done", search
+    assert search["progress"]["part"] == 1.0 and search["error"] is None
+    document = requester.get(f"/v1/searches/{search['id']}/result").json()
+    assert checked_document(document, "the answer")["target"] == "sales"
+    assert document["steps"][0]["dataset"] == "survey"
+    assert document["steps"][-1]["test_r2"] > document["base"]["test_r2"] + 0.2
+
+
+def test_progress_comes_as_events_and_ends_with_how_it_ended(stocked: Any, sketches: Bytes, verbs: Any) -> None:
+    requester = stocked.account("requester")
+    id = verbs.ask(requester, sketches["train"]).json()["id"]
+    events = list(read_events(requester, id))
+    assert [name for name, _ in events[:-1]] == ["progress"] * (len(events) - 1)
+    assert events[-1][0] == "done" and events[-1][1]["status"] == "done"
+    assert all(search["id"] == id and search["progress"]["stage"] for _, search in events)
+    assert [name for name, _ in read_events(requester, id)] == ["done"]  # watching what is over says so at once
+
+
+def test_a_search_that_cannot_be_answered_fails_with_the_reason(stocked: Any, sketches: Bytes, verbs: Any) -> None:
+    requester = stocked.account("requester")
+    id = verbs.ask(requester, sketches["train"], sketches["train"]).json()["id"]
+    search = verbs.wait(requester, id)
+    assert search["status"] == "failed"
+    assert search["error"]["code"] == "invalid_input" and "same" in search["error"]["message"]
+    assert search["error"]["hint"]
+    refused = requester.get(f"/v1/searches/{id}/result")
+    assert refused.status_code == 409 and refused.json()["error"]["code"] == "not_done"
+
+
+def test_a_result_is_removed_when_its_requester_says_so(stocked: Any, sketches: Bytes, verbs: Any) -> None:
+    requester = stocked.account("requester")
+    id = verbs.ask(requester, sketches["train"]).json()["id"]
+    verbs.wait(requester, id)
+    assert id in [search["id"] for search in requester.get("/v1/searches").json()["items"]]
+    assert requester.delete(f"/v1/searches/{id}").status_code == 204
+    assert requester.get(f"/v1/searches/{id}").status_code == 404
+    assert not (stocked.settings.data / "searches" / id).exists()
+
+
+def test_the_sketches_of_a_request_are_gone_when_it_is_over(stocked: Any, sketches: Bytes, verbs: Any) -> None:
+    requester = stocked.account("requester")
+    id = verbs.ask(requester, sketches["train"]).json()["id"]
+    verbs.wait(requester, id)
+    assert [path.name for path in (stocked.settings.data / "searches" / id).iterdir()] == ["result.json"]
+
+
+@pytest.mark.parametrize(
+    "options, told",
+    [
+        ({"target": "nothing"}, "target"),
+        ({"steps": 0}, "steps"),
+        ({"confidence": 1.5}, "confidence"),
+        ({"unknown": 1}, "unknown"),
+        ({"features": "price"}, "features"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_at_once(
+    stocked: Any, sketches: Bytes, verbs: Any, options: dict[str, Any], told: str
+) -> None:
+    requester = stocked.account("requester")
+    answer = verbs.ask(requester, sketches["train"], **options)
+    assert answer.status_code == 422
+    assert told in answer.json()["error"]["message"]
+
+
+def test_a_request_must_be_sketches(stocked: Any, sketches: Bytes, verbs: Any) -> None:
+    requester = stocked.account("requester")
+    answer = verbs.ask(requester, b"shop,sales\n01,3\n")
+    assert answer.status_code == 422 and "saibot privatize" in answer.json()["error"]["hint"]
+    assert requester.post("/v1/searches", json={"target": "sales"}).status_code == 415
+    assert requester.post("/v1/searches", files={"test": b"x"}).status_code == 422
+
+
+def read_events(client: httpx.Client, id: str) -> Any:
+    with client.stream("GET", f"/v1/searches/{id}/events") as answer:
+        assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/event-stream")
+        name = ""
+        for line in answer.iter_lines():
+            if line.startswith("event: "):
+                name = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                yield name, json.loads(line.removeprefix("data: "))
