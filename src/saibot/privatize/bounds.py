@@ -83,4 +83,5 @@ def rank_scores(below: np.ndarray, total: int, quantile: Fraction) -> np.ndarray
     wanted = quantile.numerator * total
     before_next = np.append(below[1:], total)
     missed: np.ndarray = np.maximum(quantile.denominator * below - wanted, wanted - quantile.denominator * before_next)
-    return np.maximum(missed, 0)
+    missed = np.maximum(missed, 0)
+    return missed

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import ibis
+import ibis.expr.datatypes as dt
+import numpy as np
 import pyarrow as pa
 
 from saibot.errors import InvalidTable
@@ -34,18 +37,27 @@ class Source:
             return self.engine.to_pyarrow(expression)
 
     def content(self) -> Iterator[bytes]:
-        """The bytes that identify the rows: the file as it is, or the rows in their order."""
+        """The bytes that identify the rows: the file as it is, or else the rows themselves, in whatever order they come.
+
+        A view has no order of its own, and a release does not depend on any: the same rows shuffled are the same source.
+        """
         if self.path is not None:
             with self.path.open("rb") as file:
                 while chunk := file.read(1 << 22):
                     yield chunk
             return
+        comparable = [name for name, kind in self.table.schema().items() if _has_an_order(kind)]
         with _no_cells_in_errors():
-            for batch in self.engine.to_pyarrow_batches(self.table):
+            for batch in self.engine.to_pyarrow_batches(self.table.order_by(comparable) if comparable else self.table):
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, batch.schema) as writer:
-                    writer.write_batch(batch)
+                    # A copy: engines leave anything at all in memory below a missing cell, and a copy leaves nothing there.
+                    writer.write_batch(batch.take(np.arange(batch.num_rows)))
                 yield bytes(sink.getvalue())
+
+
+def _has_an_order(kind: dt.DataType) -> bool:
+    return bool(kind.is_numeric() or kind.is_boolean() or kind.is_string() or kind.is_temporal())
 
 
 def open_table(source: TableLike, *, text_columns: tuple[str, ...] = (), backend: BackendName = "duckdb") -> Source:
@@ -58,6 +70,8 @@ def open_table(source: TableLike, *, text_columns: tuple[str, ...] = (), backend
         path = Path(source)
         if not path.is_file():
             raise InvalidTable(f"there is no table {path}.")
+        if _is_blank(path):
+            raise InvalidTable(f"the file {path} is empty.", hint="A table begins with the names of its columns.")
         with _no_cells_in_errors():
             return Source(_read_file(engine, path, text_columns, backend), engine, path)
     try:
@@ -67,6 +81,18 @@ def open_table(source: TableLike, *, text_columns: tuple[str, ...] = (), backend
             f"a {type(source).__name__} is no table.", hint="Give a path, a pandas, polars or Arrow table, or an ibis table."
         ) from None
     return Source(table, engine, None)
+
+
+def _is_blank(path: Path) -> bool:
+    """Nothing in it, or in a text file nothing but white space. Reads no further than the first letter."""
+    name = path.name.lower()
+    if not name.endswith(CSV_ENDINGS):
+        return path.stat().st_size == 0
+    with _no_cells_in_errors(), gzip.open(path) if name.endswith(".gz") else path.open("rb") as file:
+        while chunk := file.read(1 << 16):
+            if chunk.strip():
+                return False
+    return True
 
 
 def _read_file(engine: Any, path: Path, text_columns: tuple[str, ...], backend: BackendName) -> ibis.Table:

@@ -15,6 +15,7 @@ from saibot.errors import InvalidCard, InvalidDomain
 from saibot.privacy import Budget, Neighbours
 from saibot.privatize import Card
 from saibot.privatize.schema import default_bound_squared, resolve_features, resolve_key
+from saibot.privatize.template import card_template
 
 CARD = """
 [dataset]
@@ -278,3 +279,16 @@ def test_a_card_that_is_not_there_or_no_toml_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InvalidCard, match="not readable TOML") as caught:
             Card.read(tmp_path / "card.toml")
         assert "\n" not in str(caught.value)
+
+
+def test_a_template_with_bounds_still_to_be_filled_in_says_so(tmp_path: Path) -> None:
+    """As TOML it is not readable, which is not what its reader needs to hear."""
+    table = tmp_path / "rows.csv"
+    table.write_text("x,y\n1,2\n", encoding="utf-8")
+    path = tmp_path / "card.toml"
+    path.write_text(card_template(table), encoding="utf-8")
+    with pytest.raises(InvalidCard, match="still says FILL") as caught:
+        Card.read(path)
+    assert "public bounds of each feature" in str(caught.value) and "TOML" not in str(caught.value)
+    path.write_text(path.read_text(encoding="utf-8").replace("[FILL, FILL]", "[0, 9]"), encoding="utf-8")
+    assert Card.read(path).features["y"].bounds == (0, 9)
