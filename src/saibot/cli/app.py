@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,17 +16,24 @@ from saibot.cli import (
     audit,
     augment,
     bench,
+    datasets,
     demo,
+    domains,
     init,
     inspect,
     ledger,
+    login,
     pack,
     plan,
     preview,
     privatize,
+    publish,
     reproduce,
     search,
+    searches,
+    serve,
     split,
+    token,
 )
 from saibot.errors import SaibotError
 
@@ -38,8 +45,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (demo, init, plan, preview, privatize, inspect, ledger, split, pack, search, augment, reproduce, audit, bench):
-    module.add_to(app)
+PANELS = {
+    "Start here": (demo,),
+    "Providers": (init, plan, preview, privatize, inspect, ledger, publish),
+    "Requesters": (split, search, searches, augment, pack),
+    "Platforms": (serve, login, datasets, domains, token),
+    "Checking us": (audit, bench, reproduce),
+}
+for panel, modules in PANELS.items():
+    for module in modules:
+        module.add_to(app)
+    entries: list[Any] = [*app.registered_commands, *app.registered_groups]
+    for entry in entries:
+        if not isinstance(entry.rich_help_panel, str):
+            entry.rich_help_panel = panel
 
 
 def _version(wanted: bool) -> None:

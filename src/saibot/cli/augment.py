@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from saibot.cli.connection import open_connection
 from saibot.cli.show import JsonOption, print_json
+
+if TYPE_CHECKING:
+    from saibot.client import Augmented, Corpus, Published
 
 
 def add_to(app: typer.Typer) -> None:
@@ -17,15 +21,23 @@ def add_to(app: typer.Typer) -> None:
 def augment(
     result: Annotated[Path, typer.Argument(help="result.json of a search.")],
     table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file with the request's key columns.")],
-    corpus: Annotated[Path, typer.Option(help="The corpus that was searched.")],
     out: Annotated[Path, typer.Option(help="Where to write the rows with their new columns: .csv, .parquet or .arrow.")],
     key: Annotated[
         list[str] | None, typer.Option(help="KEY=COLUMN where this table calls a key column otherwise. Repeatable.")
     ] = None,
+    corpus: Annotated[Path | None, typer.Option(help="The corpus that was searched, if it was a folder.")] = None,
+    platform: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Where to fetch the values. Default: the platform that was searched."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Join what RESULT chose to the rows of TABLE: every row stays, in order. Costs no budget and sends nothing."""
-    from saibot.client import Augmented, Corpus
+    """Join what RESULT chose to the rows of TABLE: every row stays, in order. Costs no budget and sends nothing.
+
+    The values come from the corpus folder, or from the platform, which is asked for whole sketches by their digest and never
+    learns which rows they are joined to. What was fetched once is kept.
+    """
+    from saibot.client import Augmented
     from saibot.errors import InvalidInput
 
     names = {}
@@ -34,9 +46,12 @@ def augment(
         if not (name and equals and column):
             raise InvalidInput(f"--key is KEY=COLUMN, not {text!r}.")
         names[name] = column
-    found = Augmented.load(result, Corpus(corpus))
+    if corpus is not None and platform is not None:
+        raise InvalidInput("the values come from --corpus or from --platform, not from both.")
+    found = Augmented.load(result)
     if not found.columns:
         raise InvalidInput("the search chose nothing to join.", hint="`saibot search` says why; nothing was written.")
+    found = Augmented(found.document, _source(found, corpus, platform))
     found.augment(table, out=out, columns=names)
     if json:
         print_json({"table": str(out), "columns": [dict(column) for column in found.document["columns"]]})
@@ -46,3 +61,16 @@ def augment(
         unit = f", in {column['unit']}" if column["unit"] else ""
         typer.echo(f"  {column['name']}{unit}")
     typer.echo("They are private already: train any model on them, as often as you like.")
+
+
+def _source(found: Augmented, corpus: Path | None, platform: str | None) -> Corpus | Published:
+    """Where the values are: in a folder, or in the cache and on the platform."""
+    from saibot.client import Corpus, Published
+    from saibot.errors import InvalidInput
+
+    if corpus is not None:
+        return Corpus(corpus)
+    address = platform or found.document.get("platform")
+    if not isinstance(address, str):
+        raise InvalidInput("the values of this result are in the corpus that was searched.", hint="Name it with --corpus.")
+    return Published(open_connection(address))

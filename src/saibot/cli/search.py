@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from saibot.cli.connection import PlatformOption
 from saibot.cli.pack import DomainIdOption, DomainOption, given_domains
+from saibot.cli.platform_search import Asked, search_platform
 from saibot.cli.show import JsonOption, number, print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from saibot.client import Augmented, Corpus, Domains, SearchRequest
+    from saibot.client import Augmented, Domains, SearchOptions, SearchRequest
+    from saibot.sketch import KeyDomain
 
 
 def add_to(app: typer.Typer) -> None:
@@ -21,7 +24,11 @@ def add_to(app: typer.Typer) -> None:
 def search(
     train: Annotated[Path, typer.Option(help="Training table (searched at home, exact) or .saibot sketch (private).")],
     target: Annotated[str, typer.Option(help="The column or feature to explain.")],
-    corpus: Annotated[Path, typer.Option(help="Folder of packed sketches.")],
+    platform: PlatformOption = None,
+    local: Annotated[
+        bool, typer.Option("--local", help="Fetch the platform's corpus and search here: exact, nothing is sent or spent.")
+    ] = False,
+    corpus: Annotated[Path | None, typer.Option(help="Folder of packed sketches, instead of a platform.")] = None,
     test: Annotated[Path | None, typer.Option(help="Held-out table or sketch, of the same kind.")] = None,
     key: Annotated[
         list[str] | None, typer.Option(help="Key column of the table, or key of the card; COLUMN=DOMAIN sets its domain.")
@@ -30,6 +37,14 @@ def search(
     feature: Annotated[
         list[str] | None, typer.Option(help="Own feature. Repeatable. Default: all numeric ones of the card or sketch.")
     ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Budget to privatise tables with before they are asked with; charges the ledger.")
+    ] = None,
+    delta: Annotated[str, typer.Option(help="The delta of that budget.")] = "1e-6",
+    slice_of: Annotated[
+        str | None, typer.Option("--slice", metavar="DOMAIN", help="With --local: fetch only what has this key domain.")
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Wait for the platform's answer, or leave the search to run there.")] = True,
     domain: DomainOption = None,
     domain_id: DomainIdOption = None,
     steps: Annotated[int, typer.Option(help="Most augmentations to take.", min=1)] = 5,
@@ -49,21 +64,22 @@ def search(
     plot: Annotated[Path | None, typer.Option(help="Draw the result: .png, .svg or .pdf.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Find the published tables that most improve a linear model of TARGET. Costs no budget.
+    """Find the published tables that most improve a linear model of TARGET.
 
-    Tables stay on this machine and are searched exactly; sketches carry their noise and could be sent anywhere.
+    With --local or --corpus, tables stay on this machine and are searched exactly, at no cost. Otherwise sketches go to the
+    platform: they carry their noise and anyone may see them. Tables are never sent.
     """
-    from saibot.client import Corpus, Domains, SearchOptions, find_augmentation
+    from saibot.client import SearchOptions
     from saibot.errors import InvalidInput
-    from saibot.search.exhaustive import Exhaustive
 
     if device not in ("auto", "cpu", "cuda"):
         raise InvalidInput(f"--device is auto, cpu or cuda, not {device!r}.")
     if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InvalidInput(f"--plot writes .png, .svg or .pdf, not {plot.name}.")
-    opened = Corpus(corpus)
-    if not len(opened):
-        raise InvalidInput(f"the corpus {corpus} is empty.", hint=f"`saibot pack {corpus} SKETCH...` adds to it.")
+    if corpus is not None and (platform is not None or local or epsilon is not None or slice_of is not None):
+        raise InvalidInput("--corpus searches a folder; --platform, --local, --slice and --epsilon go without it.")
+    if test is not None and _is_sketch(train) != _is_sketch(test):
+        raise InvalidInput("--train and --test are both tables or both sketches.")
     options = SearchOptions(
         most_steps=1 if single else steps,
         confidence=confidence,
@@ -74,12 +90,25 @@ def search(
         shown=max(shown, 50),
         device=device,  # type: ignore[arg-type]  # checked above
     )
-    domains = Domains(opened, given_domains(domain, domain_id))
-    with progress(quiet=json) as tell:
-        tell("reading the request", None)
-        request = _request(train, test, target, key or [], feature or None, card, domains)
-        strategy = Exhaustive() if exhaustive else None
-        found = find_augmentation(request, opened, options, strategy=strategy, progress=tell)
+    asked = Asked(train, test, target, _keys(key or []), feature or None, card)
+    if corpus is not None:
+        found, sketches = _search_folder(asked, corpus, options, given_domains(domain, domain_id), exhaustive, json)
+    else:
+        answer = search_platform(
+            asked,
+            options,
+            platform,
+            local=local,
+            slice_of=slice_of,
+            exhaustive=exhaustive,
+            epsilon=epsilon,
+            delta=delta,
+            wait=wait,
+            json=json,
+        )
+        if answer is None:
+            return
+        found, sketches = answer, None
     if out is not None:
         found.save(out)
     if plot is not None:
@@ -87,39 +116,56 @@ def search(
     if json:
         print_json(found.document)
     else:
-        _report(found, opened, shown)
+        report(found, sketches, shown)
         _next(found, corpus, out, plot)
 
 
-def _request(
-    train: Path,
-    test: Path | None,
-    target: str,
-    keys: list[str],
-    features: list[str] | None,
-    card: Path | None,
-    domains: Domains,
-) -> SearchRequest:
-    from saibot.client import local_request, private_request
-    from saibot.client.request import is_sketch
+def _search_folder(
+    asked: Asked, corpus: Path, options: SearchOptions, given: list[KeyDomain], exhaustive: bool, json: bool
+) -> tuple[Augmented, int]:
+    """Search a folder of packed sketches; what was found, and among how many sketches."""
+    from saibot.client import Corpus, Domains, find_augmentation
     from saibot.errors import InvalidInput
-    from saibot.privatize import Card
+    from saibot.search.exhaustive import Exhaustive
 
-    if test is not None and is_sketch(train) != is_sketch(test):
-        raise InvalidInput("--train and --test are both tables or both sketches.")
-    if is_sketch(train):
-        return private_request(train, target=target, test=test, features=features, keys=keys, domains=domains)
-    described = Card.read(card) if card is not None else None
+    opened = Corpus(corpus)
+    if not len(opened):
+        raise InvalidInput(f"the corpus {corpus} is empty.", hint=f"`saibot pack {corpus} SKETCH...` adds to it.")
+    with progress(quiet=json) as tell:
+        tell("reading the request", None)
+        request = _request(asked, Domains(opened, given))
+        strategy = Exhaustive() if exhaustive else None
+        return find_augmentation(request, opened, options, strategy=strategy, progress=tell), len(opened)
+
+
+def _is_sketch(path: Path) -> bool:
+    from saibot.client.request import is_sketch
+
+    return is_sketch(path)
+
+
+def _keys(texts: list[str]) -> dict[str, str | None]:
+    """KEY or KEY=DOMAIN."""
     asked = {}
-    for text in keys:
+    for text in texts:
         name, equals, id = text.partition("=")
         asked[name if equals else text] = id if equals else None
-    return local_request(
-        train, target=target, keys=asked, test=test, features=features, card=described, domains=domains, name=train.stem
-    )
+    return asked
 
 
-def _report(found: Augmented, corpus: Corpus, shown: int) -> None:
+def _request(asked: Asked, domains: Domains) -> SearchRequest:
+    from saibot.client import local_request, private_request
+    from saibot.privatize import Card
+
+    common: dict[str, Any] = {"target": asked.target, "features": asked.features, "domains": domains}
+    if _is_sketch(asked.train):
+        return private_request(asked.train, test=asked.test, keys=list(asked.keys), **common)
+    described = Card.read(asked.card) if asked.card is not None else None
+    return local_request(asked.train, test=asked.test, keys=asked.keys, card=described, name=asked.train.stem, **common)
+
+
+def report(found: Augmented, sketches: int | None, shown: int) -> None:
+    """What was found, for people; `sketches` is how many there were to choose from, where that is known."""
     document = found.document
     rows = document["rows"]
     held_out = f", {rows['test']:,} held out" if rows["test"] is not None else ""
@@ -127,7 +173,7 @@ def _report(found: Augmented, corpus: Corpus, shown: int) -> None:
     typer.echo(f"{document['request']}: {rows['train']:,} training rows{held_out}; {kind}")
     for note in found.notes:
         typer.echo(f"  {note}")
-    typer.echo(f"  {document['candidates']:,} candidates from {len(corpus):,} sketches")
+    typer.echo(f"  {document['candidates']:,} candidates" + (f" from {sketches:,} sketches" if sketches is not None else ""))
     typer.echo()
     _ranking(found, shown)
     _path(found)
@@ -180,7 +226,7 @@ def _path(found: Augmented) -> None:
     print_table("R² step by step", ["model", "training", "held out"], rows, right=(1, 2))
 
 
-def _next(found: Augmented, corpus: Path, out: Path | None, plot: Path | None) -> None:
+def _next(found: Augmented, corpus: Path | None, out: Path | None, plot: Path | None) -> None:
     if plot is not None:
         typer.echo(f"drew {plot}")
     if out is not None:
@@ -194,4 +240,5 @@ def _next(found: Augmented, corpus: Path, out: Path | None, plot: Path | None) -
             "next: repeat with --out result.json, then `saibot augment result.json TABLE` joins the new columns to rows."
         )
     else:
-        typer.echo(f"next: `saibot augment {out} TABLE --corpus {corpus} --out FILE` joins the new columns to your rows.")
+        where = f" --corpus {corpus}" if corpus is not None else ""
+        typer.echo(f"next: `saibot augment {out} TABLE{where} --out FILE` joins the new columns to your rows.")

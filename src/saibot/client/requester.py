@@ -75,22 +75,19 @@ class Requester:
                 exhaustive=exhaustive,
                 progress=progress,
             )
-        if len(keys) > 1:
-            raise InvalidInput(
-                "a private request has one key.", hint="Combine several in the card: parts = [...]; or search locally."
-            )
-        private = partial(
-            self.private_part,
-            key=next(iter(keys), None),
-            features=() if features is None else (*features, target),
+        job = self.submit(
+            train,
+            test,
+            target=target,
+            key=keys,
+            features=features,
             card=card,
             epsilon=epsilon,
             delta=delta,
+            options=options,
+            exhaustive=exhaustive,
             progress=progress,
         )
-        first, second = private(train, "train"), None if test is None else private(test, "test")
-        progress("sending the request's sketches", None)
-        job = self.submit(first, second, target=target, features=features, options=options, exhaustive=exhaustive)
         progress("waiting for the platform", None)
         job.wait(progress)
         return self.result(job, card=card)
@@ -179,22 +176,40 @@ class Requester:
 
     def submit(
         self,
-        train: Sketch,
-        test: Sketch | None = None,
+        train: Part,
+        test: Part | None = None,
         *,
         target: str,
+        key: str | Keys = (),
         features: Sequence[str] | None = None,
+        card: Card | Path | str | None = None,
+        epsilon: str | None = None,
+        delta: str = "1e-6",
         options: SearchOptions | None = None,
         exhaustive: bool = False,
+        progress: Progress = lambda stage, part: None,
     ) -> Job:
         """Send a private request and come back at once; `result` takes the job when it is done."""
-        private_request(train, test=test, target=target, features=features)  # refused here before anything is sent
-        files = {
-            which: (f"{which}.saibot", write_sketch(sketch), "application/octet-stream")
-            for which, sketch in (("train", train), ("test", test))
-            if sketch is not None
-        }
+        keys = (key,) if isinstance(key, str) else tuple(key)
+        if len(keys) > 1:
+            raise InvalidInput(
+                "a private request has one key.", hint="Combine several in the card: parts = [...]; or search locally."
+            )
         asked = options_document(target, features, options or SearchOptions(), exhaustive=exhaustive)
+        private = partial(
+            self.private_part,
+            key=next(iter(keys), None),
+            features=() if features is None else (*features, target),
+            card=card,
+            epsilon=epsilon,
+            delta=delta,
+            progress=progress,
+        )
+        parts = {"train": private(train, "train")} | ({} if test is None else {"test": private(test, "test")})
+        # What the platform would refuse is refused here, before anything is sent.
+        private_request(parts["train"], test=parts.get("test"), target=target, features=features)
+        progress("sending the request's sketches", None)
+        files = {which: (f"{which}.saibot", write_sketch(part), "application/octet-stream") for which, part in parts.items()}
         answer = self.platform.wire.json("POST", "/v1/searches", files=files, data={"options": json.dumps(asked)})
         return Job(self.platform.wire, read_answer(Search, answer))
 

@@ -1,0 +1,110 @@
+"""`saibot datasets`: what a platform has to offer."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from saibot.cli.connection import PlatformOption, day, describe_key, open_connection, shown
+from saibot.cli.show import JsonOption, number, print_json, print_table
+
+if TYPE_CHECKING:
+    from saibot.client import Dataset
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("datasets")(datasets)
+
+
+def datasets(
+    id: Annotated[str | None, typer.Argument(help="Show this one, with its private profile.")] = None,
+    query: Annotated[str | None, typer.Option("--query", "-q", help="Words in its name, title or features.")] = None,
+    domain: Annotated[str | None, typer.Option(help="Only those with this key domain.")] = None,
+    provider: Annotated[str | None, typer.Option(help="Only this provider's.")] = None,
+    feature: Annotated[str | None, typer.Option(help="Only those with a feature of this name.")] = None,
+    mine: Annotated[bool, typer.Option("--mine", help="Only your own.")] = False,
+    sort: Annotated[str, typer.Option(help="published, rows, epsilon or name.")] = "published",
+    limit: Annotated[int, typer.Option(help="Most to list.", min=1)] = 50,
+    platform: PlatformOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List what is published, or show one dataset."""
+    with open_connection(platform) as opened:
+        if id is not None:
+            one = opened.dataset(id)
+            if json:
+                print_json(one.model_dump(mode="json"))
+            else:
+                _show(one)
+            return
+        filters = {"q": query, "domain": domain, "provider": opened.me().name if mine else provider, "feature": feature}
+        found = list(islice(opened.datasets(**filters, sort=sort, limit=min(limit, 100)), limit + 1))
+    listed, more = found[:limit], len(found) > limit
+    if json:
+        print_json({"platform": opened.url, "datasets": [one.model_dump(mode="json") for one in listed], "more": more})
+        return
+    rows = [
+        [
+            one.id,
+            shown(one.provider),
+            shown(one.name),
+            shown(describe_key(one)),
+            shown(", ".join(feature.name for feature in one.features)),
+            "–" if one.rows is None else f"{one.rows:,}",
+            shown(one.budget.get("epsilon", "–")),
+        ]
+        for one in listed
+    ]
+    print_table(f"datasets at {opened.url}", ["id", "provider", "name", "key", "features", "rows", "ε"], rows, right=(5, 6))
+    if more:
+        typer.echo(f"and more: --limit {2 * limit}, or narrow the list with --query, --domain or --feature.")
+    elif not listed:
+        typer.echo("nothing is published that fits.")
+
+
+def _show(one: Dataset) -> None:
+    facts = [
+        ("id", one.id),
+        ("provider", one.provider),
+        ("name", one.name),
+        ("title", one.title),
+        ("description", one.description),
+        ("a row is", one.individual),
+        ("key", describe_key(one)),
+        ("rows", "not public" if one.rows is None else f"{one.rows:,}"),
+        ("budget", f"ε={one.budget.get('epsilon')}, δ={one.budget.get('delta')} under {one.neighbours}"),
+        ("mechanism", f"{one.mechanism}, layout {one.layout}"),
+        ("visibility", one.visibility + (f", until {day(one.expires)}" if one.expires else "")),
+        ("version", f"{one.version}, published {day(one.published)}, digest {one.digest[:12]}, {one.bytes:,} bytes"),
+    ]
+    print_table("dataset", ["", ""], [[name, shown(value)] for name, value in facts if value])
+    profile = {entry["name"]: entry for entry in (one.profile or {}).get("features", [])}
+    rows = [
+        [shown(feature.name), shown(feature.kind), shown(feature.unit), _limits(feature.lower, feature.upper), *_measured(
+            profile.get(feature.name)
+        )]
+        for feature in one.features
+    ]  # fmt: skip
+    print_table(
+        "features, and what the sketch says of them",
+        ["feature", "kind", "unit", "bounds", "mean", "deviation"],
+        rows,
+        right=(3, 4, 5),
+    )
+
+
+def _limits(lower: float | None, upper: float | None) -> str:
+    return f"{number(lower)} – {number(upper)}"
+
+
+def _measured(entry: dict[str, object] | None) -> list[str]:
+    return [_estimate((entry or {}).get("mean")), _estimate((entry or {}).get("deviation"))]
+
+
+def _estimate(found: object) -> str:
+    if not isinstance(found, dict) or not isinstance(found.get("value"), int | float):
+        return "–"
+    error = found.get("error")
+    return number(found["value"]) + (f" ± {number(error, 2)}" if isinstance(error, int | float) else "")

@@ -1,0 +1,118 @@
+"""`saibot search --platform`: ask a platform with sketches, or bring its corpus home and ask that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from saibot.cli.connection import open_connection
+from saibot.cli.home import open_ledger
+from saibot.cli.show import print_json, progress
+
+if TYPE_CHECKING:
+    from saibot.client import Augmented, Platform, SearchOptions
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line says about the request itself."""
+
+    train: Path
+    test: Path | None
+    target: str
+    keys: dict[str, str | None]  # key columns, or keys of the card, and the domain of each if one was named
+    features: list[str] | None
+    card: Path | None
+
+
+def search_platform(
+    asked: Asked,
+    options: SearchOptions,
+    address: str | None,
+    *,
+    local: bool,
+    slice_of: str | None,
+    exhaustive: bool,
+    epsilon: str | None,
+    delta: str,
+    wait: bool,
+    json: bool,
+) -> Augmented | None:
+    """What was found; None where the search goes on without us."""
+    with open_connection(address) as platform:
+        if local:
+            return _at_home(platform, asked, options, slice_of, exhaustive=exhaustive, json=json)
+        return _there(platform, asked, options, exhaustive=exhaustive, epsilon=epsilon, delta=delta, wait=wait, json=json)
+
+
+def _at_home(
+    platform: Platform, asked: Asked, options: SearchOptions, slice_of: str | None, *, exhaustive: bool, json: bool
+) -> Augmented:
+    from saibot.client import Requester
+
+    with progress(quiet=json) as tell:
+        return Requester(platform).search_at_home(
+            asked.train,
+            asked.test,
+            target=asked.target,
+            keys=asked.keys,
+            features=asked.features,
+            card=asked.card,
+            domain=slice_of,
+            options=options,
+            exhaustive=exhaustive,
+            name=asked.train.stem,
+            progress=tell,
+        )
+
+
+def _there(
+    platform: Platform,
+    asked: Asked,
+    options: SearchOptions,
+    *,
+    exhaustive: bool,
+    epsilon: str | None,
+    delta: str,
+    wait: bool,
+    json: bool,
+) -> Augmented | None:
+    from saibot.client import Requester
+    from saibot.client.request import is_sketch
+    from saibot.errors import InvalidInput
+
+    if any(asked.keys.values()):
+        raise InvalidInput("a private request has the key domain of its card.", hint="Search with --local to name another.")
+    if not is_sketch(asked.train) and (asked.card is None or epsilon is None):
+        raise InvalidInput(
+            "a table does not go to a platform: it is privatised first, which needs --card and --epsilon.",
+            hint="With --local the corpus comes here instead: exact, and nothing is spent.",
+        )
+    requester = Requester(platform, open_ledger())
+    with progress(quiet=json) as tell:
+        job = requester.submit(
+            asked.train,
+            asked.test,
+            target=asked.target,
+            key=list(asked.keys),
+            features=asked.features,
+            card=asked.card,
+            epsilon=epsilon,
+            delta=delta,
+            options=options,
+            exhaustive=exhaustive,
+            progress=tell,
+        )
+        if wait:
+            tell("waiting for the platform", None)
+            job.wait(tell)
+            return requester.result(job, card=asked.card)
+    if json:
+        print_json(job.state.model_dump(mode="json") | {"platform": platform.url})
+    else:
+        typer.echo(f"search {job.id} is {job.state.status} at {platform.url}")
+        typer.echo(f"next: `saibot searches result {job.id} --out result.json`")
+    return None

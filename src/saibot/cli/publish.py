@@ -1,0 +1,72 @@
+"""`saibot publish` and `saibot withdraw`: a provider's sketches go to a platform, and are taken back."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saibot.cli.connection import PlatformOption, open_connection, shown
+from saibot.cli.show import JsonOption, print_json, progress
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("publish")(publish)
+    app.command("withdraw")(withdraw)
+
+
+def publish(
+    sketches: Annotated[list[Path], typer.Argument(help=".saibot files.")],
+    card: Annotated[
+        Path | None, typer.Option(help="The card they were privatised with: registers the key domains that it lists.")
+    ] = None,
+    visibility: Annotated[str, typer.Option(help="public, or restricted to signed-in requesters.")] = "public",
+    expires: Annotated[str | None, typer.Option(help="Day on which the platform withdraws them, YYYY-MM-DD.")] = None,
+    platform: PlatformOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Send SKETCHES to a platform. Nothing else leaves: the rows, the card's columns and the ledger stay here.
+
+    A dataset of the same name and key gets a new version. The same sketch again changes nothing.
+    """
+    from saibot.cli.home import saibot_home
+    from saibot.client import Provider
+
+    done = []
+    with open_connection(platform) as opened, progress(quiet=json) as tell:
+        provider = Provider(opened, saibot_home())
+        for number, path in enumerate(sketches):
+            tell(f"publishing {path.name}", number / len(sketches))
+            done.append(provider.publish(path, card=card, visibility=visibility, expires=expires))
+    if json:
+        print_json({"platform": opened.url, "datasets": [dataset.model_dump(mode="json") for dataset in done]})
+        return
+    for path, dataset in zip(sketches, done, strict=True):
+        typer.echo(f"published {path} as {dataset.id} ({shown(dataset.name)}, version {dataset.version})")
+    typer.echo(f"next: `saibot datasets {done[-1].id}` shows it as others see it; `saibot withdraw ID` takes it back.")
+
+
+def withdraw(
+    ids: Annotated[list[str], typer.Argument(help="Ids of datasets, as `saibot datasets --mine` shows them.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    platform: PlatformOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Take datasets back, all their versions. The platform deletes them; copies that others have made stay with them."""
+    from saibot.cli.home import saibot_home
+    from saibot.client import Provider
+
+    if not yes and not json and sys.stdin.isatty():
+        typer.confirm(f"Withdraw {', '.join(ids)} for good?", abort=True, err=True)
+    with open_connection(platform) as opened:
+        provider = Provider(opened, saibot_home())
+        for id in ids:
+            provider.withdraw(id)
+    if json:
+        print_json({"platform": opened.url, "withdrawn": ids})
+        return
+    for id in ids:
+        typer.echo(f"withdrew {id}")
+    typer.echo("The budget that it cost stays spent: `saibot ledger` shows it.")

@@ -1,0 +1,123 @@
+"""`saibot serve`: run a platform."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from saibot.platform import Settings
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("serve")(serve)
+
+
+def serve(
+    data: Annotated[Path, typer.Option(help="Folder of everything the platform keeps.")] = Path("saibot-data"),
+    host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 for every network it is in.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen at; 0 for any free one.", min=0, max=65535)] = 8642,
+    database: Annotated[
+        str | None, typer.Option(help="postgresql://... Default: SAIBOT_DATABASE, or an SQLite file in the data folder.")
+    ] = None,
+    files: Annotated[
+        str | None,
+        typer.Option(help="Where sketches are kept: a folder or s3://bucket/prefix. Default: SAIBOT_FILES, or in DATA."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Searches that run at a time. Default: by cores.")] = None,
+    proxy: Annotated[
+        bool, typer.Option("--proxy", help="Behind a proxy on this machine: believe what it says about callers.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document when ready and nothing else.")] = False,
+) -> None:
+    """Run a platform until ctrl-C. Every other setting is an environment variable: see docs/settings.md."""
+    from saibot.embedded import make_app
+
+    settings = _settings(data=data, database=database, files=files, workers=workers)
+    listening = _listen(host, port)
+    app = make_app(settings)
+    run(app, settings, listening, proxy=proxy, json=json)
+
+
+def run(app: FastAPI, settings: Settings, listening: socket.socket, *, proxy: bool = False, json: bool = False) -> None:
+    """Serve until a signal, then end cleanly: what is under way is finished or told to stop, and files are closed."""
+    import uvicorn
+
+    host, port = listening.getsockname()[:2]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                _ready(address, settings, json=json)
+
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=proxy,
+        timeout_graceful_shutdown=10,
+        server_header=False,
+    )
+    # uvicorn repeats the signal once everything is closed; by then there is nothing left to stop.
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        Server(config).run(sockets=[listening])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        listening.close()
+    print("stopped.", file=sys.stderr)
+
+
+def _settings(**given: Any) -> Settings:
+    from saibot.errors import InvalidInput, SaibotError
+
+    try:
+        from pydantic import ValidationError
+
+        from saibot.platform import Settings
+    except ImportError as problem:
+        raise SaibotError(f"a platform needs the package {problem.name!r}.", hint="pip install 'saibot[platform]'") from None
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as problem:
+        first = problem.errors(include_url=False, include_input=False)[0]
+        name = "_".join(str(step) for step in first["loc"])
+        raise InvalidInput(f"the setting SAIBOT_{name.upper()} cannot be used: {first['msg']}.") from None
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    from saibot.errors import InvalidInput
+
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as problem:
+        hint = "Another program listens there: choose another --port, or 0 for any free one."
+        reason = problem.strerror or str(problem)
+        raise InvalidInput(f"cannot listen at {host}:{port} ({reason}).", hint=hint) from None
+
+
+def _ready(address: str, settings: Settings, *, json: bool) -> None:
+    from saibot.cli.show import print_json
+    from saibot.embedded import ADMIN_TOKEN
+
+    token = settings.data / ADMIN_TOKEN
+    if json:
+        print_json({"address": address, "data": str(settings.data), "admin_token_file": str(token)})
+        sys.stdout.flush()
+        return
+    typer.echo(f"Saibot listens at {address}; API documentation at {address}/docs")
+    typer.echo(f"Data in {settings.data}; the admin's token in {token}")
+    typer.echo(f"  saibot login {address} --token-file {token}     # then: saibot token create NAME --role provider")
+    typer.echo("Stop with ctrl-C.")
+    sys.stdout.flush()

@@ -1,0 +1,82 @@
+"""`saibot token`: who may come in (for a platform's admin)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from saibot.cli.connection import PlatformOption, day, open_connection, shown
+from saibot.cli.show import JsonOption, print_json, print_table
+
+ROLES = ("provider", "requester", "admin")
+
+
+def add_to(app: typer.Typer) -> None:
+    tokens = typer.Typer(help="Tokens of a platform: make, list and revoke them. For its admin.", no_args_is_help=True)
+    tokens.command("create")(create)
+    tokens.command("list")(list_tokens)
+    tokens.command("revoke")(revoke)
+    app.add_typer(tokens, name="token")
+
+
+def create(
+    name: Annotated[str, typer.Argument(help="The account that the token acts for. Several tokens may act for one.")],
+    role: Annotated[list[str], typer.Option(help=f"{', '.join(ROLES[:-1])} or {ROLES[-1]}. Repeatable.")],
+    expires: Annotated[str | None, typer.Option(help="Last day of its life, YYYY-MM-DD. Default: none.")] = None,
+    platform: PlatformOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a token. Its text is shown now and never again: the platform keeps only a hash."""
+    from saibot.errors import InvalidInput
+
+    wrong = next((one for one in role if one not in ROLES), None)
+    if wrong is not None:
+        raise InvalidInput(f"a role is {', '.join(ROLES[:-1])} or {ROLES[-1]}, not {wrong!r}.")
+    with open_connection(platform) as opened:
+        made = opened.create_token(name, list(dict.fromkeys(role)), expires=expires)
+    if json:
+        print_json(made.model_dump(mode="json"))
+        return
+    typer.echo(f"token {made.id} for {made.name} ({', '.join(made.roles)}), shown this once:", err=True)
+    typer.echo(made.token)
+    typer.echo(f"They type: saibot login {opened.url}", err=True)
+
+
+def list_tokens(platform: PlatformOption = None, json: JsonOption = False) -> None:
+    """List the tokens, without their texts."""
+    with open_connection(platform) as opened:
+        found = list(opened.tokens())
+    if json:
+        print_json({"tokens": [token.model_dump(mode="json") for token in found]})
+        return
+    rows = [
+        [
+            token.id,
+            shown(token.name),
+            ", ".join(token.roles),
+            day(token.created),
+            day(token.last_used),
+            f"revoked {day(token.revoked)}"
+            if token.revoked
+            else f"until {day(token.expires)}"
+            if token.expires
+            else "valid",
+        ]
+        for token in found
+    ]
+    print_table("tokens", ["id", "account", "roles", "made", "last used", "state"], rows)
+
+
+def revoke(
+    id: Annotated[str, typer.Argument(help="The token's id, as `saibot token list` shows it.")],
+    platform: PlatformOption = None,
+    json: JsonOption = False,
+) -> None:
+    """End a token at once. What its account has published stays."""
+    with open_connection(platform) as opened:
+        opened.revoke_token(id)
+    if json:
+        print_json({"revoked": id})
+    else:
+        typer.echo(f"revoked {id}")
