@@ -113,9 +113,8 @@ class Augmented:
 
         base = self.document["base"]
         steps = [{"step": 0, "column": None, "train_r2": base["train_r2"], "test_r2": base["test_r2"]}]
-        names = iter(self.columns)
         for i, step in enumerate(self.document["steps"], start=1):
-            name = next(names) if step["kind"] == "join" else f"rows of {step['dataset']}"
+            name = step["column"] if step["kind"] == "join" else f"rows of {step['dataset']}"
             steps.append({"step": i, "column": name, "train_r2": step["train_r2"], "test_r2": step["test_r2"]})
         return pd.DataFrame(steps)
 

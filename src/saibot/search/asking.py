@@ -57,7 +57,7 @@ def search_request(
         name=header.dataset.name,
         facts=tuple(known[name] for name in names),
         neighbours=header.neighbours,
-        own=tuple(sketch.digest for sketch in (train, test) if sketch is not None),
+        own=tuple(name for sketch in (train, test) if sketch for name in (sketch.digest, sketch.header.dataset.name)),
         terms=Terms(
             units={name: Units(known[name].offset, known[name].scale) for name in names},
             features=tuple(_column(known[name]) for name in chosen),

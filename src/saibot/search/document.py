@@ -31,28 +31,32 @@ def document_of(found: SearchResult, request: SearchRequest) -> dict[str, Any]:
     for entry in (*document["steps"], *document["ranked"]):
         if entry["coefficient"] is not None:
             entry["coefficient"] *= target_scale
+        if entry["coefficient_interval"] is not None:
+            entry["coefficient_interval"] = [end * target_scale for end in entry["coefficient_interval"]]
     columns: list[dict[str, Any]] = []
     lookups: dict[str, Units] = {}
     names = set(request.train.features)
     for step, entry in zip(found.steps, document["steps"], strict=True):
         if step.found.kind != "join":
             continue
-        assert step.found.units is not None
-        name = _new_name(step.column, names)
-        lookups[name] = step.found.units
-        entry["column"] = name
-        columns.append({
-            "name": name,
-            "dataset": step.found.dataset,
-            "digest": step.found.digest,
-            "feature": step.found.feature,
-            "unit": step.found.unit,
-            "key": entry["key"],
-            "via": step.found.via,
-            "mean": step.found.units.offset,
-            "spread": step.found.spread,
-            "reliability": step.found.reliability,
-        })  # fmt: skip
+        entry["columns"] = []
+        for i, feature in enumerate(step.found.features):
+            name = _new_name(step.columns[i], names)
+            lookups[name] = step.found.units[i]
+            entry["columns"].append(name)
+            columns.append({
+                "name": name,
+                "dataset": step.found.dataset,
+                "digest": step.found.digest,
+                "feature": feature,
+                "unit": step.found.unit[i],
+                "key": entry["key"],
+                "via": step.found.via,
+                "mean": step.found.units[i].offset,
+                "spread": step.found.spread[i],
+                "reliability": step.found.reliability,
+            })  # fmt: skip
+        entry["column"] = ", ".join(entry["columns"])
     keys = [
         {"name": key.name, "column": key.column, "domains": [domain_to_json(domain) for domain in key.domains]}
         for key in request.terms.keys

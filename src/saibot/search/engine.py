@@ -9,8 +9,10 @@ import numpy as np
 
 from saibot.search.corpus import Corpus
 from saibot.search.hops import hop_shards
+from saibot.search.joint import dataset_groups, score_datasets
+from saibot.search.potential import potential_scores
 from saibot.search.request import SearchOptions, SearchRequest
-from saibot.search.scoring import score
+from saibot.search.scoring import Base, Scores, score
 from saibot.search.shard import ShardRows
 from saibot.search.state import State
 from saibot.search.sweep import sweep
@@ -44,11 +46,6 @@ class Candidate:
         return str(self.shard.text["via"][self.row]) if "via" in self.shard.text else None
 
     @property
-    def identity(self) -> tuple[str, str, tuple[tuple[str, str | None], ...], str | None]:
-        """What tells it from all others: sketch, feature, what it is joined on, and through which dataset."""
-        return self.digest, self.feature, self.view.parts, self.via
-
-    @property
     def units(self) -> Units:
         """Values are deviations from the feature's mean: `original = units.offset + units.scale * deviation`."""
         return Units(self.number("offset") + self.number("scale") * self.number("mean"), self.number("scale"))
@@ -56,11 +53,24 @@ class Candidate:
     def number(self, name: str) -> float:
         return float(self.shard.numbers[name][self.row])
 
-    def values(self) -> np.ndarray:
-        """Its value for each of the request's finest keys: scaled deviations from its mean, float64."""
+    def own_values(self) -> np.ndarray:
+        """Its value for each key of its own domain: scaled deviations from its mean, float64."""
         row: np.ndarray = self.shard.values[self.row].astype(np.float64)
-        spread: np.ndarray = row[self.view.index]
+        return row
+
+    def values(self) -> np.ndarray:
+        """The same for each of the request's finest keys."""
+        spread: np.ndarray = self.own_values()[self.view.index]
         return spread
+
+
+Group = tuple[Candidate, ...]  # one feature, or all features of a dataset where whole datasets are asked for
+
+
+def identity(group: Group) -> tuple[str, str | None, tuple[tuple[str, str | None], ...], str | None]:
+    """What tells it from all others: sketch, feature, what it is joined on, and through which dataset."""
+    first = group[0]
+    return first.digest, first.feature if len(group) == 1 else None, first.view.parts, first.via
 
 
 @dataclass(frozen=True)
@@ -72,10 +82,14 @@ class Board:
     deviation: np.ndarray
     coefficient: np.ndarray
     keys: np.ndarray  # with rows, in the candidate's domain
+    features: np.ndarray | None = None  # of each candidate; None: one
+    wald: np.ndarray | None = None  # of several features: their joint test statistic
+    rank: tuple[np.ndarray, np.ndarray] | None = None  # another gain, and its lower bound, to order by
 
     def order(self, most: int | None = None) -> np.ndarray:
         """Best first: by lower bound, and by gain among those whose bound is 0. Only the first `most` are sorted out."""
-        rank = np.where(self.lower > 0, 1 + self.lower, self.gain * (1 - 1e-9))
+        gain, lower = self.rank or (self.gain, self.lower)
+        rank = np.where(lower > 0, 1 + lower, gain * (1 - 1e-9))
         if most is None or most >= len(rank):
             return np.argsort(-rank, kind="stable")
         top = np.argpartition(-rank, most)[:most]
@@ -91,36 +105,93 @@ class Engine:
         self._parts = [(view, shard) for id in views for view in views[id] for shard in corpus.shards(id)]
         if options.hops and known is not None:
             self._parts += hop_shards(corpus, known)
-        self._starts = np.cumsum([0, *(len(shard) for _, shard in self._parts)])
+        self._options = options
+        self._groups = [dataset_groups(shard) for _, shard in self._parts] if options.whole_datasets else None
+        sizes = [len(shard) for _, shard in self._parts] if self._groups is None else [len(g[0]) for g in self._groups]
+        self._starts = np.cumsum([0, *sizes])
         self._device = _device(options.device)
         self._resident: dict[int, Any] = {}
         self.unreachable = {id: files for id, files in corpus.key_ids.items() if id not in views}
+        self.own = self._find_own(corpus, request)
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def candidate(self, number: int) -> Candidate:
+    def group(self, number: int) -> Group:
         part = int(np.searchsorted(self._starts, number, side="right")) - 1
         view, shard = self._parts[part]
-        return Candidate(view, shard, int(number - self._starts[part]))
+        place = int(number - self._starts[part])
+        if self._groups is None:
+            return (Candidate(view, shard, place),)
+        starts, sizes = self._groups[part]
+        return tuple(Candidate(view, shard, int(starts[place]) + i) for i in range(int(sizes[place])))
+
+    def candidate(self, number: int) -> Candidate:
+        """The (first) feature of a candidate."""
+        return self.group(number)[0]
 
     def column(self, name: str) -> np.ndarray:
-        """A number that shards keep of every candidate."""
-        parts = [shard.numbers[name] for _, shard in self._parts]
+        """A number that shards keep of every candidate; of several features the largest."""
+        parts = []
+        for number, (_, shard) in enumerate(self._parts):
+            column = shard.numbers[name]
+            if self._groups is not None and len(column):
+                column = np.maximum.reduceat(column, self._groups[number][0])
+            parts.append(column)
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def board(self, state: State, *, quantile: float) -> Board:
         """One sweep over everything."""
-        found: list[tuple[np.ndarray, ...]] = []
+        found: list[dict[str, np.ndarray]] = []
+        at = None
         for part, (view, shard) in enumerate(self._parts):
-            base = state.base(view.index, view.size)
+            if view is not at:  # the shards of a view follow each other, and many of them are small
+                at, base = view, state.base(view.index, view.size)
             first, second = sweep(self._values(part, shard), base.linear, base.square)
-            scores = score(first, second, base, quantile=quantile)
-            columns = tuple(map(_host, (scores.gain, scores.lower, scores.deviation, scores.coefficient)))
-            found.append((*columns, np.full(len(shard), base.keys)))
-        if not found:
-            return Board(*(np.zeros(0) for _ in range(5)))
-        return Board(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+            if self._groups is None:
+                columns = self._features(shard, score(first, second, base, quantile=quantile), base, quantile)
+            else:
+                starts, sizes = self._groups[part]
+                joint = score_datasets(shard, _host(first), starts, sizes, base, quantile=quantile)
+                # Of datasets the potential is ranked as far as the usable gain is clear of its noise.
+                share = joint.lower / np.maximum(joint.gain, 1e-300)
+                columns = {name: getattr(joint, name) for name in ("gain", "lower", "deviation", "wald", "potential")}
+                columns |= {"features": sizes, "potential_lower": joint.potential * share}
+                columns["coefficient"] = np.full(len(sizes), np.nan)
+            found.append(columns | {"keys": np.full(len(columns["gain"]), base.keys)})
+        names = found[0] if found else ("gain", "lower", "deviation", "coefficient", "keys")
+        whole = {name: np.concatenate([columns[name] for columns in found]) if found else np.zeros(0) for name in names}
+        potential, bound = whole.pop("potential", None), whole.pop("potential_lower", None)
+        by_potential = self._options.rank == "potential" and potential is not None and bound is not None
+        return Board(rank=(potential, bound) if by_potential else None, **whole)  # type: ignore[arg-type]
+
+    def _features(self, shard: ShardRows, scores: Scores, base: Base, quantile: float) -> dict[str, np.ndarray]:
+        names = ("gain", "lower", "deviation", "coefficient")
+        columns = {name: _host(getattr(scores, name)) for name in names}
+        if self._options.rank == "potential":
+            spread = shard.numbers["spread"] if "via" not in shard.text else np.zeros(len(shard))
+            columns["potential"], columns["potential_lower"] = potential_scores(
+                columns["gain"],
+                columns["deviation"],
+                columns["coefficient"],
+                base,
+                spread=spread,
+                reliability=shard.numbers["reliability"],
+                quantile=quantile,
+            )
+        return columns
+
+    def _find_own(self, corpus: Corpus, request: SearchRequest) -> frozenset[int]:
+        """The numbers of candidates that are the requester's own datasets, by digest or by name."""
+        own = [digest for digest in corpus.digests if digest in request.own or corpus.name_of(digest) in request.own]
+        if not own:
+            return frozenset()
+        found: list[int] = []
+        for part, (_, shard) in enumerate(self._parts):
+            digests = shard.text["digest"]
+            digests = digests if self._groups is None else digests[self._groups[part][0]]
+            found += [int(self._starts[part]) + int(place) for place in np.flatnonzero(np.isin(digests, own))]
+        return frozenset(found)
 
     def _values(self, part: int, shard: ShardRows) -> Any:
         if self._device is None:

@@ -6,10 +6,13 @@ from dataclasses import replace
 from itertools import combinations
 from math import comb
 
+import numpy as np
+
 from saibot.errors import InvalidInput
 from saibot.search.corpus import Corpus
+from saibot.search.describing import Table, describe
 from saibot.search.engine import Engine
-from saibot.search.greedy import Greedy, Progress, column_name, describe, first_states
+from saibot.search.greedy import Greedy, Progress, column_name, first_states
 from saibot.search.request import SearchOptions, SearchRequest
 from saibot.search.result import SearchResult, Step
 from saibot.search.state import State
@@ -25,8 +28,9 @@ class Exhaustive:
 
     def search(self, request: SearchRequest, corpus: Corpus, options: SearchOptions, *, progress: Progress) -> SearchResult:
         engine = Engine(corpus, request, options)
-        most = min(options.most_steps, len(engine))
-        wanted = sum(comb(len(engine), size) for size in range(1, most + 1))
+        numbers = [number for number in range(len(engine)) if number not in engine.own]
+        most = min(options.most_steps, len(numbers))
+        wanted = sum(comb(len(numbers), size) for size in range(1, most + 1))
         if wanted > MOST_COMBINATIONS:
             raise InvalidInput(
                 f"exhaustive search would try {wanted:,} combinations, at most {MOST_COMBINATIONS:,} are allowed.",
@@ -35,27 +39,28 @@ class Exhaustive:
         train, test = first_states(request)
         best: tuple[float, tuple[int, ...]] = (_judge(train, test), ())
         for size in range(1, most + 1):
-            for number, chosen in enumerate(combinations(range(len(engine)), size)):
+            for number, chosen in enumerate(combinations(numbers, size)):
                 if number % 500 == 0:
-                    progress(f"trying combinations of {size}", number / comb(len(engine), size))
+                    progress(f"trying combinations of {size}", number / comb(len(numbers), size))
                 joined = _joined(engine, chosen, train, test)
                 best = max(best, (_judge(*joined), chosen))
         first = Greedy().search(request, corpus, replace(options, most_steps=1), progress=progress)
-        board = engine.board(train, quantile=options.ranking_quantile)
-        steps = []
+        steps: list[Step] = []
+        lookups: list[np.ndarray] = []
         for size in range(1, len(best[1]) + 1):
-            candidate = engine.candidate(best[1][size - 1])
+            group = engine.group(best[1][size - 1])
             after, held_out = _joined(engine, best[1][:size], train, test)
-            found = describe(candidate, board, best[1][size - 1], options)
+            table = Table(request.train, request.target, tuple(lookups), request.private)
+            found = describe(table, group, options)
+            lookups += [candidate.values() for candidate in group]
             test_r2 = held_out.r2_of(after) if held_out else None
-            steps.append(Step(found, after.r2(), test_r2, candidate.values()))
+            steps.append(Step(found, after.r2(), test_r2, np.array(lookups[-len(group) :])))
         final, _ = _joined(engine, best[1], train, test)
         return replace(first, steps=tuple(steps), stopped="every combination was tried", final=final)
 
 
 def _joined(engine: Engine, chosen: tuple[int, ...], train: State, test: State | None) -> tuple[State, State | None]:
-    for number in chosen:
-        candidate = engine.candidate(number)
+    for candidate in (candidate for number in chosen for candidate in engine.group(number)):
         values, name = candidate.values(), column_name(candidate, train)
         centre = train.centre_of(values)
         train = train.with_lookup(name, values, centre=centre)

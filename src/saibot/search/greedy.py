@@ -11,16 +11,17 @@ from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import fdtri, ndtri, stdtrit
 
 from saibot.errors import InvalidInput
 from saibot.estimate.moments import KeyedMoments
 from saibot.search.corpus import Corpus
-from saibot.search.engine import Board, Candidate, Engine
+from saibot.search.describing import Table, describe, silent
+from saibot.search.engine import Board, Candidate, Engine, Group, identity
 from saibot.search.request import SearchOptions, SearchRequest
 from saibot.search.result import Dropped, Found, SearchResult, Step
 from saibot.search.state import State
-from saibot.search.unions import Addition, UnionScore, additions, enlarged, score_union
+from saibot.search.unions import Addition, UnionScore, additions, describe_union, enlarged, score_union
 
 Progress = Callable[[str, float | None], None]
 
@@ -71,6 +72,8 @@ class Greedy:
             dropped=work.dropped,
             candidates=len(work),
             stopped=stopped,
+            unions=len(work.additions),
+            rank=options.rank,
             final=work.train,
         )
 
@@ -91,7 +94,7 @@ class _Work:
         self._joinable = True
 
     def __len__(self) -> int:
-        return len(self.engine) + len(self.additions)
+        return len(self.engine) - len(self.engine.own) + len(self.additions)
 
     def test_r2(self) -> float | None:
         return self.test.r2_of(self.train) if self.test else None
@@ -99,49 +102,64 @@ class _Work:
     def step(self, *, first: bool) -> str | None:
         """Take the best candidate; if there is none to take, the reason."""
         join = self._best_join(first=first)
-        union = self._best_union()
+        union = self._best_union(first=first)
         if join is None and union is None:
             return "every candidate has been taken" if self.steps else "no candidate shares a key with the request"
         take_first = first and self.options.always_first
         if union is not None and self._union_is_clear(union[1]) and (join is None or union[1].gain > join[1].lower):
-            self._take_union(*union)
+            self._take_union(union[0], union[2])
         elif join is not None and (take_first or join[2]):
             self._take_join(join[0], join[1])
         else:
             return "no further gain is clear of its noise"
         return None
 
-    def _best_join(self, *, first: bool) -> tuple[Candidate, Found, bool] | None:
+    def _best_join(self, *, first: bool) -> tuple[Group, Found, bool] | None:
         if not self._joinable or not len(self.engine):
             return None
         board = self.engine.board(self.train, quantile=self.options.ranking_quantile)
         taken = {step.found.identity for step in self.steps}
-        order = board.order(self.options.shown + len(taken))
+        most = self.options.shown + len(taken) + len(self.engine.own)
+        order = [int(number) for number in board.order(most) if int(number) not in self.engine.own]
+        values = tuple(values for _, values in self.lookups)
+        table = Table(self.moments, self.request.target, values, self.request.private)
         if first:
-            self.ranked = tuple(
-                describe(self.engine.candidate(i), board, i, self.options) for i in order[: self.options.shown]
-            )
+            self.ranked = tuple(describe(table, self.engine.group(i), self.options) for i in order[: self.options.shown])
             self.dropped = (*explain_dropped(self.engine, board, self.corpus), *self._refused)
-        for number in map(int, order):
-            candidate = self.engine.candidate(number)
-            if candidate.identity not in taken:
-                found = describe(candidate, board, number, self.options)
-                return candidate, found, accepted(board, number, len(self), self.options)
+        for number in order:
+            group = self.engine.group(number)
+            if identity(group) not in taken:
+                found = describe(table, group, self.options)
+                return group, found, accepted(board, number, len(self), self.options)
         return None
 
-    def _best_union(self) -> tuple[Addition, UnionScore, State] | None:
+    def _best_union(self, *, first: bool) -> tuple[Addition, UnionScore, State] | None:
         taken = {step.found.digest for step in self.steps}
         best: tuple[Addition, UnionScore, State] | None = None
+        quantile = self.options.ranking_quantile
         for addition in self.additions:
             if self.test is None or addition.digest in taken or (self.lookups and not addition.keyed):
                 continue
             after = self._rebuilt(enlarged(self.moments, addition))
-            assert self.request.test is not None
-            found = score_union(self.train, after, self.test, self.request.test.select(self.moments.features).product_noise)
-            quantile = self.options.ranking_quantile
+            found = score_union(self.train, after, self.test, self._held_out().product_noise)
+            if first:
+                self._rank_union(self._describe_union(addition, after))
             if best is None or found.lower(quantile) > best[1].lower(quantile):
                 best = addition, found, after
         return best
+
+    def _rank_union(self, found: Found) -> None:
+        """Among the joins, before the first whose bound is lower."""
+        place = next((i for i, other in enumerate(self.ranked) if other.lower < found.lower), len(self.ranked))
+        self.ranked = (*self.ranked[:place], found, *self.ranked[place:])[: self.options.shown]
+
+    def _describe_union(self, addition: Addition, after: State) -> Found:
+        values = [values for _, values in self.lookups]
+        return describe_union(addition, self.train, after, self._held_out(), values, self.options.interval)
+
+    def _held_out(self) -> KeyedMoments:
+        assert self.request.test is not None
+        return self.request.test.select(self.moments.features)
 
     def _union_is_clear(self, found: UnionScore) -> bool:
         quantile = float(ndtri(1 - (1 - self.options.confidence) / (2 * max(len(self), 1))))
@@ -154,32 +172,20 @@ class _Work:
             state = state.with_lookup(name, values, centre=state.centre_of(values))
         return state
 
-    def _take_join(self, candidate: Candidate, found: Found) -> None:
-        values, name = candidate.values(), column_name(candidate, self.train)
-        centre = self.train.centre_of(values)
-        self.lookups.append((name, values))
-        self.train = self.train.with_lookup(name, values, centre=centre)
-        self.test = self.test.with_lookup(name, values, centre=centre) if self.test else None
+    def _take_join(self, group: Group, found: Found) -> None:
+        for candidate in group:
+            values, name = candidate.values(), column_name(candidate, self.train)
+            centre = self.train.centre_of(values)
+            self.lookups.append((name, values))
+            self.train = self.train.with_lookup(name, values, centre=centre)
+            self.test = self.test.with_lookup(name, values, centre=centre) if self.test else None
+        values = np.array([values for _, values in self.lookups[-len(group) :]])
         self.steps.append(Step(found, self.train.r2(), self.test_r2(), values))
 
-    def _take_union(self, addition: Addition, score: UnionScore, after: State) -> None:
+    def _take_union(self, addition: Addition, after: State) -> None:
+        found = self._describe_union(addition, after)
         self.moments, self.train = enlarged(self.moments, addition), after
         self._joinable = self._joinable and addition.keyed
-        margin = self.options.ranking_quantile * score.deviation
-        found = Found(
-            kind="union",
-            dataset=addition.dataset,
-            digest=addition.digest,
-            feature=None,
-            key=(),
-            gain=score.gain,
-            lower=score.gain - margin,
-            upper=min(score.gain + margin, 1.0),
-            coefficient=None,
-            reliability=None,
-            rows=round(addition.moments.count),
-            note=addition.how if addition.keyed else f"{addition.how}; nothing can be joined to its rows",
-        )
         self.steps.append(Step(found, self.train.r2(), self.test_r2(), None))
 
 
@@ -195,51 +201,31 @@ def first_states(request: SearchRequest) -> tuple[State, State | None]:
 def accepted(board: Board, chosen: int, candidates: int, options: SearchOptions) -> bool:
     """Whether a gain is above 0 when all candidates had the chance to be the largest by luck.
 
-    Student's law, for the error is estimated from the keys themselves, of which there may be few.
+    Student's law, or Fisher's for several features at once: the error is estimated from the keys themselves, of which
+    there may be few.
     """
-    freedom = max(float(board.keys[chosen]) - 2, 1.0)
-    quantile = float(stdtrit(freedom, 1 - (1 - options.confidence) / (2 * max(candidates, 1))))
+    count = 1 if board.features is None else int(board.features[chosen])
+    free, level = max(float(board.keys[chosen]) - 1 - count, 1.0), (1 - options.confidence) / max(candidates, 1)
+    if count > 1 and board.wald is not None:
+        return bool(board.wald[chosen] / count > fdtri(count, free, 1 - level))
+    quantile = float(stdtrit(free, 1 - level / 2))
     return bool(np.sqrt(board.gain[chosen]) > quantile * board.deviation[chosen])
-
-
-def describe(candidate: Candidate, board: Board, number: int, options: SearchOptions) -> Found:
-    """A candidate's score in words and original units."""
-    root, deviation = float(np.sqrt(board.gain[number])), float(board.deviation[number])
-    low = max(root - options.ranking_quantile * deviation, 0.0) ** 2
-    high = min((root + options.ranking_quantile * deviation) ** 2, 1.0)
-    spread, rows = candidate.number("spread"), candidate.number("rows")
-    note = "" if spread > 0 else "its values are all noise at this key"
-    if spread > 0 and low == 0.0:
-        note = "its gain is not clear of its noise"
-    return Found(
-        kind="join",
-        dataset=candidate.dataset,
-        digest=candidate.digest,
-        feature=candidate.feature,
-        key=candidate.view.parts,
-        gain=float(board.gain[number]),
-        lower=low,
-        upper=high,
-        coefficient=float(board.coefficient[number]) / max(candidate.number("scale"), 1e-300),
-        reliability=candidate.number("reliability"),
-        rows=None if np.isnan(rows) else int(rows),
-        note=note,
-        via=candidate.via,
-        units=candidate.units,
-        unit=str(candidate.shard.text["unit"][candidate.row]),
-        spread=spread,
-    )
 
 
 def explain_dropped(engine: Engine, board: Board, corpus: Corpus) -> tuple[Dropped, ...]:
     """Why candidates were not taken, reason by reason."""
     answers = []
-    silent = np.flatnonzero(engine.column("spread") <= 0)
-    if len(silent):
-        answers.append(_dropped("its values are all noise at this key: too few rows per key for the budget", engine, silent))
-    unclear = np.flatnonzero((engine.column("spread") > 0) & (board.lower <= 0))
-    if len(unclear):
-        answers.append(_dropped("its gain is not clear of its noise", engine, unclear))
+    own = np.zeros(len(engine), bool)
+    own[list(engine.own)] = True
+    noise = silent(engine.column("spread"), engine.column("reliability")) & ~own
+    for reason, hit in (
+        ("it is the request's own dataset", own),
+        ("its values are all noise at this key: too few rows per key for the budget", noise),
+        ("its gain is not clear of its noise", ~noise & ~own & (board.lower <= 0)),
+    ):
+        numbers = np.flatnonzero(hit)
+        if len(numbers):
+            answers.append(_dropped(reason, engine, numbers))
     if engine.unreachable:
         count = sum(len(shard) for id in engine.unreachable for shard in corpus.shards(id))
         names = {str(name) for id in engine.unreachable for shard in corpus.shards(id) for name in shard.text["dataset"][:3]}
@@ -258,5 +244,6 @@ def column_name(candidate: Candidate, state: State) -> str:
 
 
 def _dropped(reason: str, engine: Engine, numbers: np.ndarray) -> Dropped:
-    examples = tuple(f"{c.dataset}.{c.feature}" for c in (engine.candidate(int(i)) for i in numbers[:3]))
+    groups = [engine.group(int(i)) for i in numbers[:3]]
+    examples = tuple(f"{g[0].dataset}.{g[0].feature}" if len(g) == 1 else g[0].dataset for g in groups)
     return Dropped(reason, len(numbers), examples)

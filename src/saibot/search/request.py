@@ -24,7 +24,7 @@ class SearchRequest:
     name: str = "request"
     facts: tuple[Feature, ...] = ()  # kind, unit and bounds of the features in order: what unions are matched by
     neighbours: Neighbours | None = None  # the relation that protects a private request
-    own: tuple[str, ...] = ()  # digests of the requester's sketches: they are no candidates, should a corpus hold them
+    own: tuple[str, ...] = ()  # digests and names of the requester's own datasets, which are no candidates
     terms: Terms | None = None  # what the numbers mean to the one who asks; a document of the result needs it
 
     def __post_init__(self) -> None:
@@ -46,12 +46,20 @@ class SearchOptions:
     """How to search. The defaults are what most people want.
 
     `confidence` is of the whole search: a candidate is accepted if its gain is above 0 by a bound that accounts for all
-    candidates. `ranking_quantile` is milder, for the order in which candidates are shown.
+    candidates. `ranking_quantile` is milder, for the order in which candidates are shown. `interval` is the confidence of
+    the intervals that are shown, each for its candidate alone.
+
+    `rank` says which gain counts: `usable`, what the private values give as they are, or `potential`, what the provider's
+    raw means would give (if they were bought, or trained on in a federation). With `whole_datasets` all features of a
+    dataset are one candidate, scored jointly.
     """
 
     most_steps: int = 5
     confidence: float = 0.9
+    interval: float = 0.9
     ranking_quantile: float = 2.0
+    rank: Literal["usable", "potential"] = "usable"
+    whole_datasets: bool = False
     always_first: bool = False  # the paper's single-dataset mode: take the best, whatever its bound
     joins: bool = True
     unions: bool = True
@@ -62,3 +70,7 @@ class SearchOptions:
     def __post_init__(self) -> None:
         if self.most_steps < 1 or not 0 < self.confidence < 1 or self.shown < 1 or self.ranking_quantile < 0:
             raise InvalidInput("a search takes at least one step and a confidence between 0 and 1.")
+        if not 0 < self.interval < 1:
+            raise InvalidInput("the confidence of intervals is between 0 and 1.")
+        if self.rank not in ("usable", "potential"):
+            raise InvalidInput(f"candidates are ranked by their usable or potential gain, not by {self.rank!r}.")

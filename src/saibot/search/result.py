@@ -10,6 +10,8 @@ import numpy as np
 from saibot.search.state import State
 from saibot.search.terms import Units
 
+Pair = tuple[float, float]
+
 
 @dataclass(frozen=True)
 class Found:
@@ -18,19 +20,25 @@ class Found:
     kind: Literal["join", "union"]
     dataset: str
     digest: str
-    feature: str | None
+    feature: str | None  # None for a union, and for several features taken together
     key: tuple[tuple[str, str | None], ...]  # the request's parts (and levels) that it was joined on
-    gain: float
+    gain: float  # usable: with the private values as they are
     lower: float
     upper: float
     coefficient: float | None  # original units of the feature
     reliability: float | None  # how much of the values' spread is signal
     rows: int | None
     note: str
+    coefficient_interval: Pair | None = None
+    coverage: float | None = None  # share of the request's rows whose key the provider's domain holds
+    privacy_share: float | None = None  # of the gain's error: the request's privacy noise, as against sampling
+    potential: float | None = None  # what the provider's raw means would give
+    potential_interval: Pair | None = None
     via: str | None = None  # digest of the dataset whose counts lead to it, one hop further
-    units: Units | None = None  # of a join: `original = offset + scale * deviation`
-    unit: str = ""
-    spread: float | None = None  # of a join: variance of its values between keys, scaled
+    features: tuple[str, ...] = ()  # of a join, one or several
+    units: tuple[Units, ...] = ()  # of each of them: `original = offset + scale * deviation`
+    unit: tuple[str, ...] = ()
+    spread: tuple[float, ...] = ()  # variance of the values between keys, scaled
 
     @property
     def identity(self) -> tuple[str, str | None, tuple[tuple[str, str | None], ...], str | None]:
@@ -42,11 +50,17 @@ class Found:
             "dataset": self.dataset,
             "digest": self.digest,
             "feature": self.feature,
+            "features": list(self.features),
             "key": [{"part": part, "level": level} for part, level in self.key],
             "gain": self.gain,
             "interval": [self.lower, self.upper],
+            "potential": self.potential,
+            "potential_interval": None if self.potential_interval is None else list(self.potential_interval),
             "coefficient": self.coefficient,
+            "coefficient_interval": None if self.coefficient_interval is None else list(self.coefficient_interval),
             "reliability": self.reliability,
+            "coverage": self.coverage,
+            "privacy_share": self.privacy_share,
             "rows": self.rows,
             "note": self.note,
             "via": self.via,
@@ -60,15 +74,16 @@ class Step:
     found: Found
     train_r2: float
     test_r2: float | None
-    values: np.ndarray | None = field(repr=False, compare=False)  # scaled deviations per finest key, for joins
+    values: np.ndarray | None = field(repr=False, compare=False)  # (features, finest keys), scaled deviations, for joins
 
     @property
-    def column(self) -> str:
-        """The name of the new column."""
-        return f"{self.found.dataset}.{self.found.feature}" if self.found.feature else self.found.dataset
+    def columns(self) -> tuple[str, ...]:
+        """The names of the new columns."""
+        return tuple(f"{self.found.dataset}.{feature}" for feature in self.found.features)
 
     def to_json(self) -> dict[str, Any]:
-        return self.found.to_json() | {"train_r2": self.train_r2, "test_r2": self.test_r2, "column": self.column}
+        column = ", ".join(self.columns) or self.found.dataset
+        return self.found.to_json() | {"train_r2": self.train_r2, "test_r2": self.test_r2, "column": column}
 
 
 @dataclass(frozen=True)
@@ -95,8 +110,10 @@ class SearchResult:
     steps: tuple[Step, ...]
     ranked: tuple[Found, ...]
     dropped: tuple[Dropped, ...]
-    candidates: int
+    candidates: int  # joins and unions together
     stopped: str
+    unions: int = 0  # of the candidates
+    rank: str = "usable"
     final: State | None = field(default=None, repr=False, compare=False)  # the training table after the last step
 
     def to_json(self) -> dict[str, Any]:
@@ -111,5 +128,7 @@ class SearchResult:
             "ranked": [found.to_json() for found in self.ranked],
             "dropped": [dropped.to_json() for dropped in self.dropped],
             "candidates": self.candidates,
+            "unions": self.unions,
+            "rank": self.rank,
             "stopped": self.stopped,
         }

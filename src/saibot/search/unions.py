@@ -8,16 +8,18 @@ that differ by d, and the privacy noise of the products that it is a linear func
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from saibot.discover.unions import Addable, find_unions
+from saibot.estimate.intervals import gain_interval
 from saibot.estimate.moments import KeyedMoments, moments_of_sketch
 from saibot.estimate.union import rescaled, union_moments
 from saibot.search.corpus import Corpus
 from saibot.search.request import SearchRequest
-from saibot.search.result import Dropped
+from saibot.search.result import Dropped, Found
 from saibot.search.state import State
 from saibot.search.views import RequestKey, key_id, view_id
 
@@ -49,7 +51,8 @@ def additions(request: SearchRequest, corpus: Corpus) -> tuple[list[Addition], l
     if request.test is None:
         return [], [Dropped("unions are judged on a held-out part, and the request has none", len(corpus), ())]
     keys = [domain.keys_digest for _, domain in request.key.parts] if request.key else None
-    headers = list(corpus.headers.values())
+    others = {d: h for d, h in corpus.headers.items() if d not in request.own and h.dataset.name not in request.own}
+    headers = list(others.values())
     found: list[Addition] = []
     refused: dict[str, list[str]] = {}
     for answer in find_unions(request.facts, headers, neighbours=request.neighbours, keys=keys):
@@ -105,3 +108,47 @@ def score_union(current: State, after: State, test: State, noise: np.ndarray) ->
     privacy = float((np.diag(spread) ** 2).sum() + 4 * (np.triu(spread, 1) ** 2).sum())
     privacy += float(((2 * moved[own] * noise[places, y]) ** 2).sum()) if y < len(noise) else 0.0
     return UnionScore(float(gain), float(np.sqrt(sampling + privacy) / tss))
+
+
+def describe_union(
+    addition: Addition, before: State, after: State, test: KeyedMoments, lookups: Sequence[np.ndarray], level: float
+) -> Found:
+    """What the further rows do for the held-out part, with the exact interval of that gain (A6).
+
+    Of a private request, on that very part: privacy noise only. Of a local one, on rows like those: sampling only.
+    """
+    own = tuple(name for name in test.features if name != before.target)
+    gain = gain_interval(
+        test,
+        own=own,
+        target=before.target,
+        values=np.column_stack(lookups) if len(lookups) else None,
+        base=_coefficients(before),
+        full=_coefficients(after),
+        source="test",
+        confidence=level,
+        sampling="rows" if test.exact else None,
+    )
+    return Found(
+        kind="union",
+        dataset=addition.dataset,
+        digest=addition.digest,
+        feature=None,
+        key=(),
+        gain=gain.value,
+        lower=max(gain.lower, -1.0),
+        upper=min(gain.upper, 1.0),
+        coefficient=None,
+        reliability=None,
+        rows=round(addition.moments.count),
+        privacy_share=0.0 if test.exact else 1.0,
+        note=addition.how if addition.keyed else f"{addition.how}; nothing can be joined to its rows",
+    )
+
+
+def _coefficients(model: State) -> np.ndarray:
+    """Intercept, own features, lookups: of values as they are, not around the means."""
+    y = model.features.index(model.target)
+    theta = model.theta()
+    means = np.delete(model.origin, y)
+    return np.concatenate([[model.origin[y] - theta @ means], theta])

@@ -236,7 +236,9 @@ def test_rows_of_a_table_with_the_same_columns_are_added_and_the_model_is_that_o
     slow = LinearRegression().fit(together[["price"]].to_numpy(), together.sales)
     np.testing.assert_allclose(found.model().predict(held_out), slow.predict(held_out[["price"]].to_numpy()), atol=0.1)
     assert found.model().score(held_out) == pytest.approx(found.path().test_r2.iloc[-1], abs=1e-3)
-    assert found.columns == () and len(found.to_frame()) == 0
+    ranked = found.to_frame()
+    assert found.columns == () and list(ranked.kind) == ["union"]
+    assert ranked.lower[0] < ranked.gain[0] < ranked.upper[0]
     found.plot()
 
 

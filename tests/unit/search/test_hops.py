@@ -31,6 +31,7 @@ def test_the_value_of_a_key_is_the_mean_over_its_spread(corpus, monkeypatch):
     assert view.name == "k"
     np.testing.assert_allclose(shard.values, [[1.0, -0.5, 0.0, 0.0]])
     assert list(shard.text["dataset"]) == ["beyond via bridge"]
+    assert list(shard.text["via"]) == [next(d for d in corpus.digests if corpus.name_of(d) == "bridge")]
 
 
 def test_the_spread_is_read_from_a_real_sketchs_counts(tmp_path):

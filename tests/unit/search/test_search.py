@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -113,6 +115,29 @@ def test_a_provider_whose_key_the_request_does_not_have_is_named_as_such(tmp_pat
     result = search(ask(moments), corpus, SearchOptions(device="cpu"))
     reasons = {dropped.reason: dropped.examples for dropped in result.dropped}
     assert reasons["its key is no function of the request's key"] == ("elsewhere",)
+
+
+def test_the_requesters_own_dataset_is_no_candidate_and_the_reason_is_told(exact_corpus):
+    moments, values, names = world()
+    corpus = exact_corpus(DOMAIN, values, names)
+    plain = search(ask(moments), corpus, SearchOptions(device="cpu"))
+    for own in ("useful0", plain.ranked[0].digest):
+        result = search(replace(ask(moments), own=(own,)), corpus, SearchOptions(device="cpu"))
+        assert all(found.dataset != "useful0" for found in result.ranked) and result.steps[0].found.dataset == "useful1"
+        assert result.candidates == plain.candidates - 1
+        assert result.dropped[0].reason == "it is the request's own dataset" and result.dropped[0].count == 1
+
+
+def test_values_of_which_next_to_nothing_is_signal_are_called_noise(tmp_path):
+    from .conftest import rows_of
+
+    moments, values, names = world()
+    corpus = Corpus.create(tmp_path / "c")
+    rows = rows_of(np.column_stack([1e-4 * values, np.zeros(len(values))]).astype(np.float32), names, spread=1e-6)
+    rows.numbers["reliability"][2:] = 0.001
+    corpus.add_rows(view_id([DOMAIN.keys_digest]), rows)
+    result = search(ask(moments), corpus, SearchOptions(device="cpu"))
+    assert next(d for d in result.dropped if "all noise" in d.reason).count == len(names) - 2
 
 
 def test_an_empty_corpus_and_a_missing_target_are_clear_errors(tmp_path):

@@ -1,0 +1,213 @@
+"""What is said of a candidate that is shown: its gain with an honest interval, and what stands behind it.
+
+The sweep scores thousands in one pass, with an error that is good enough to rank by. The few that are shown get the exact
+form (`saibot.estimate.intervals`, A6), each against the table as it is at that step. What an interval is about:
+
+* the usable gain of a *private* request: of this very table. The request's privacy noise is the only error; the values
+  are public, and used as they are, so the provider's noise is no error of them.
+* the usable gain of a *local* request: of keys and rows like these. Sampling is the only error.
+* the *potential* gain, what the provider's raw means would give: the same, and the provider's noise besides.
+
+They hold for a candidate by itself. The first of a long ranking is there because it looks good, and so tends to be a little
+worse than it looks; the rule that stops the search allows for that, an interval does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from saibot.estimate.intervals import GainInterval, coefficient_interval, gain_interval
+from saibot.estimate.moments import KeyedMoments
+from saibot.estimate.quadratic import Sampling
+from saibot.estimate.regression import Fit, lookup_gram
+from saibot.search.engine import Candidate
+from saibot.search.request import SearchOptions
+from saibot.search.result import Found, Pair
+
+SILENT = 0.02  # least share of a feature's spread that must be signal for its values to say anything
+
+
+@dataclass(frozen=True)
+class Table:
+    """The training table at some step: moments over the finest keys, and the columns that were joined so far."""
+
+    moments: KeyedMoments
+    target: str
+    lookups: tuple[np.ndarray, ...]
+    private: bool
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        return tuple(name for name in self.moments.features if name != self.target)
+
+    @property
+    def sampling(self) -> Sampling | None:
+        return None if self.private else "keys"
+
+
+def describe(table: Table, candidates: Sequence[Candidate], options: SearchOptions) -> Found:
+    """A feature of a dataset, or several of its features taken together."""
+    first, alone = candidates[0], len(candidates) == 1
+    problem = _Regression.of(table, candidates)
+    gain = problem.gain(options.interval, table.sampling)
+    slope = problem.slope(options.interval, table.sampling) if alone else None
+    potential = problem.potential(candidates, gain, options.interval)
+    scale = max(first.number("scale"), 1e-300)
+    rows = first.number("rows")
+    return Found(
+        kind="join",
+        dataset=first.dataset,
+        digest=first.digest,
+        feature=first.feature if alone else None,
+        key=first.view.parts,
+        gain=gain.value,
+        lower=max(gain.lower, 0.0),
+        upper=gain.upper,
+        coefficient=float(problem.full[-1]) / scale if alone else None,
+        coefficient_interval=None if slope is None else (slope[0] / scale, slope[1] / scale),
+        reliability=float(np.mean([candidate.number("reliability") for candidate in candidates])),
+        rows=None if math.isnan(rows) else int(rows),
+        coverage=_coverage(table.moments, first),
+        privacy_share=problem.privacy_share() if table.private else 0.0,
+        potential=potential[0],
+        potential_interval=potential[1:],
+        note=_note(candidates, gain),
+        via=first.via,
+        features=tuple(candidate.feature for candidate in candidates),
+        units=tuple(candidate.units for candidate in candidates),
+        unit=tuple(str(candidate.shard.text["unit"][candidate.row]) for candidate in candidates),
+        spread=tuple(candidate.number("spread") for candidate in candidates),
+    )
+
+
+def silent(spread: np.ndarray, reliability: np.ndarray) -> np.ndarray:
+    """Which features are all noise at their key: they do not vary, or next to nothing of it is signal."""
+    answer: np.ndarray = (spread <= 1e-15) | (reliability < SILENT)
+    return answer
+
+
+def _note(candidates: Sequence[Candidate], gain: GainInterval) -> str:
+    numbers = np.array([[candidate.number(name) for name in ("spread", "reliability")] for candidate in candidates])
+    if silent(numbers[:, 0], numbers[:, 1]).all():
+        return "its values are all noise at this key"
+    return "its gain is not clear of its noise" if gain.lower <= 0 else ""
+
+
+def _coverage(moments: KeyedMoments, candidate: Candidate) -> float:
+    """The share of the request's rows whose key is in the provider's domain."""
+    inside = float(moments.counts[candidate.view.index < candidate.view.size - 1].sum())
+    return min(max(inside / max(moments.count, 1.0), 0.0), 1.0)
+
+
+@dataclass(frozen=True)
+class _Regression:
+    """The target on own features and looked-up values, the last `added` of them new: coefficients without and with those."""
+
+    moments: KeyedMoments
+    own: tuple[str, ...]
+    target: str
+    values: np.ndarray  # (keys, columns)
+    added: int
+    clusters: np.ndarray | None  # keys among the candidate's own, where the moments are over finer ones
+    base: np.ndarray
+    full: np.ndarray
+    tss: float
+
+    @classmethod
+    def of(cls, table: Table, candidates: Sequence[Candidate]) -> _Regression:
+        view, added = candidates[0].view, len(candidates)
+        clusters: np.ndarray | None
+        if table.lookups:
+            moments, clusters = table.moments, view.index
+            values = np.column_stack([*table.lookups, *(candidate.values() for candidate in candidates)])
+        else:  # the candidate's own keys are as fine as need be, and fewer
+            moments, clusters = table.moments.onto(view.index, view.size), None
+            values = np.column_stack([candidate.own_values() for candidate in candidates])
+        names = [f"z{i}" for i in range(values.shape[1])]
+        gram = lookup_gram(moments, values, names, features=(*table.own, table.target))
+        fits = [gram.fit((*table.own, *used), table.target, ridge=0.0) for used in (names[:-added], names)]
+        narrow, wide = fits
+        assert isinstance(narrow, Fit) and isinstance(wide, Fit)
+        base = np.concatenate([narrow.theta, np.zeros(added)])
+        return cls(moments, table.own, table.target, values, added, clusters, base, wide.theta, wide.tss)
+
+    def gain(self, confidence: float, sampling: Sampling | None) -> GainInterval:
+        return gain_interval(
+            self.moments,
+            own=self.own,
+            target=self.target,
+            values=self.values,
+            base=self.base,
+            full=self.full,
+            confidence=confidence,
+            sampling=sampling,
+            clusters=self.clusters,
+            added=self.added,
+        )
+
+    def slope(self, confidence: float, sampling: Sampling | None) -> Pair | None:
+        """The interval of the last coefficient, None where noise leaves it open."""
+        found = coefficient_interval(
+            self.moments,
+            own=self.own,
+            target=self.target,
+            values=self.values,
+            index=len(self.full) - 1,
+            confidence=confidence,
+            sampling=sampling,
+            clusters=self.clusters,
+        )
+        return (found.lower, found.upper) if math.isfinite(found.lower) and math.isfinite(found.upper) else None
+
+    def privacy_share(self) -> float:
+        """How much of the gain's variance, as of keys like these, is the request's own privacy noise."""
+        found = self.gain(0.9, "keys")
+        whole = found.error**2
+        return found.privacy_error**2 / whole if 0 < whole < math.inf else 1.0 if whole else 0.0
+
+    def potential(
+        self, candidates: Sequence[Candidate], gain: GainInterval, confidence: float
+    ) -> tuple[float, float, float]:
+        """The gain with the provider's true means, and its interval.
+
+        Given the sketch, the true mean of a key is its value plus an independent error of known variance: the slope is the
+        same (Berkson), and the spread it works on is larger by that variance. Of several features the errors are taken as
+        independent. The relative variance of the slope has three parts (A6): the request's, the unknown means', and that of
+        the spread itself, which was estimated.
+        """
+        if not gain.value > 0 or self.tss <= 0:
+            return 0.0, 0.0, gain.upper
+        n, counts = max(self.moments.count, 1.0), np.maximum(self.moments.counts, 0.0)
+        keys = max(int(np.count_nonzero(counts > 0)), 1)
+        extra, parts, errors = 0.0, [], []  # per feature: its part of what is explained, the relative variance of that
+        for i, candidate in enumerate(candidates):
+            kept = min(max(candidate.number("reliability"), 1e-6), 1.0)
+            # One hop further a value is a mean over many keys: what is unknown of each is nearly averaged out.
+            unknown = candidate.number("spread") * (1 - kept) if candidate.via is None else 0.0
+            column, slope = self.values[:, i - self.added], float(self.full[i - self.added])
+            deviation = column - counts @ column / max(counts.sum(), 1e-300)
+            square = float(counts @ deviation**2)
+            if square <= 1e-100:  # it does not vary over the request's keys
+                continue
+            extra += slope**2 * n * unknown
+            parts.append(slope**2 * (square + n * unknown))
+            missing = float(np.sum((counts * deviation) ** 2)) * unknown / square**2
+            errors.append(missing + (2 * (1 - kept) ** 2 / (keys * kept**2) if candidate.via is None else 0.0))
+        ratio = extra / (gain.value * self.tss)
+        weights = np.array(parts) / max(sum(parts), 1e-300)
+        provider = float(weights**2 @ np.array(errors))
+        # From the error of g to that of its root: 4 g v + 2 v^2 = error^2.
+        error = gain.error
+        request = math.sqrt(gain.value**2 + error**2 / 2) - gain.value if math.isfinite(error) else math.inf
+        value = gain.value * (1 + ratio)
+        spread = math.sqrt((1 + ratio) * request + value * provider)
+        if not math.isfinite(spread):
+            return min(value, 1.0), 0.0, 1.0
+        z = float(ndtri((1 + confidence) / 2))
+        low, high = max(math.sqrt(value) - z * spread, 0.0) ** 2, (math.sqrt(value) + z * spread) ** 2
+        return min(value, 1.0), min(low, 1.0), min(high, 1.0)
