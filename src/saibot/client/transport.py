@@ -21,6 +21,7 @@ from saibot.client.errors import NotAllowed, NotFound, PlatformBusy, PlatformErr
 from saibot.errors import InvalidInput
 
 ATTEMPTS = 6
+KNOCKS = 4  # attempts to reach a platform that does not open at all: people mostly mistyped its address
 FIRST_WAIT, LONGEST_WAIT = 0.25, 8.0  # seconds, of our own choosing
 PATIENCE = 60.0  # the longest Retry-After that is waited for
 REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
@@ -64,7 +65,7 @@ class Wire:
             try:
                 response = self._http.request(method, path, **content)
             except (httpx.ConnectError, httpx.ConnectTimeout) as problem:
-                if last:
+                if attempt == KNOCKS:
                     raise self._unreachable(problem) from None
                 wait = _backoff(attempt)
             except httpx.TransportError as problem:

@@ -1,0 +1,225 @@
+"""Three strangers, one platform: a server in a process of its own, and what each of them types."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from saibot.cli.app import app
+from saibot.errors import SaibotError
+
+SAIBOT = [sys.executable, "-m", "saibot.cli"]
+WARDS = [f"W{i:02d}" for i in range(1, 31)]
+CARD = """
+[dataset]
+name = "stays"
+title = "Nights in hospital"
+individual = "one patient"
+neighbours = "replace-one"
+[budget]
+cap = {{ epsilon = "{cap}", delta = "1e-6" }}
+[features.{feature}]
+bounds = [0, 20]
+unit = "night"
+[keys.ward]
+column = "{column}"
+domain = {{ file = "wards.csv", id = "wards" }}
+levels = ["building"]
+"""
+
+
+@dataclass
+class Stranger:
+    """Somebody with a machine, that is, a folder and a configuration of their own."""
+
+    folder: Path
+    address: str = ""
+
+    def type(self, *arguments: object, reads: str | None = None) -> str:
+        """Run a command and give back its standard output."""
+        before = Path.cwd()
+        environment = {"SAIBOT_HOME": str(self.folder / "home"), "COLUMNS": "160", "SAIBOT_PLATFORM": "", "SAIBOT_TOKEN": ""}
+        os.chdir(self.folder)
+        try:
+            done = CliRunner().invoke(app, [str(argument) for argument in arguments], input=reads, env=environment)
+        finally:
+            os.chdir(before)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    def json(self, *arguments: object, **more: str) -> dict:
+        return json.loads(self.type(*arguments, "--json", **more))
+
+    def login(self, token: str) -> dict:
+        return self.json("login", self.address, reads=token + "\n")
+
+
+@dataclass
+class Story:
+    server: subprocess.Popen[str]
+    admin: Stranger
+    provider: Stranger
+    requester: Stranger
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    root = tmp_path_factory.mktemp("strangers")
+    people = [Stranger(root / name) for name in ("admin", "provider", "requester")]
+    for person in people:
+        person.folder.mkdir()
+    environment = os.environ | {"SAIBOT_LOG_LEVEL": "error", "SAIBOT_WORKERS": "1"}
+    server = subprocess.Popen(
+        [*SAIBOT, "serve", "--port", "0", "--data", "data", "--json"],
+        cwd=people[0].folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        ready = json.loads("".join(iter(server.stdout.readline, "}\n")) + "}")
+        for person in people:
+            person.address = ready["address"]
+        _tables(people[1].folder, people[2].folder)
+        told = Story(server, *people)
+        told.admin.json("login", ready["address"], "--token-file", ready["admin_token_file"])
+        for person, role in ((told.provider, "provider"), (told.requester, "requester")):
+            made = told.admin.json("token", "create", f"the-{role}", "--role", role)
+            assert person.login(made["token"])["roles"] == [role]
+        yield told
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def _tables(provider: Path, requester: Path) -> None:
+    rng = np.random.default_rng(3)
+    level = dict(zip(WARDS, rng.uniform(2, 18, len(WARDS)), strict=True))
+    lines = ["ward,building"] + [f"{ward},{'north' if i < 15 else 'south'}" for i, ward in enumerate(WARDS)]
+    for folder, feature, column, cap in ((provider, "nights", "ward", "2"), (requester, "cost", "station", "1")):
+        (folder / "wards.csv").write_text("\n".join(lines) + "\n")
+        (folder / "card.toml").write_text(CARD.format(cap=cap, feature=feature, column=column))
+    own = rng.choice(WARDS, 20_000)
+    nights = np.clip([level[ward] for ward in own] + rng.normal(0, 1, len(own)), 0, 20)
+    pd.DataFrame({"ward": own, "nights": nights}).to_csv(provider / "stays.csv", index=False)
+    theirs = rng.choice(WARDS, 8_000)
+    cost = np.clip(0.8 * np.array([level[ward] for ward in theirs]) + rng.normal(0, 3, len(theirs)), 0, 20)
+    frame = pd.DataFrame({"station": theirs, "cost": cost, "age": rng.integers(20, 90, len(theirs))})
+    frame[:6000].to_csv(requester / "train.csv", index=False)
+    frame[6000:].to_csv(requester / "test.csv", index=False)
+    card = (requester / "card.toml").read_text().replace("[keys", "[features.age]\nbounds = [0, 100]\n[keys")
+    (requester / "card.toml").write_text(card.replace('name = "stays"', 'name = "costs"'))
+
+
+@pytest.fixture(scope="module")
+def published(story: Story) -> dict:
+    story.provider.json("privatize", "stays.csv", "--card", "card.toml", "--key", "ward", "--out", "stays.saibot")
+    answer = story.provider.json("publish", "stays.saibot", "--card", "card.toml")
+    return answer["datasets"][0]
+
+
+def test_a_stored_token_is_readable_by_its_owner_only(story):
+    for path in (story.provider.folder / "home" / "config.toml", story.admin.folder / "data" / "admin-token"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_what_is_published_is_there_for_everybody(story, published):
+    mine = story.provider.json("datasets", "--mine")["datasets"]
+    assert [one["id"] for one in mine] == [published["id"]]
+    listed = story.requester.type("datasets", "--feature", "nights")
+    assert "stays" in listed and "the-provider" in listed and "20,000" in listed
+    one = story.requester.type("datasets", published["id"])
+    assert "one patient" in one and "replace-one" in one and "±" in one
+    assert story.requester.json("domains", "list")["domains"][0]["levels"] == ["building"]
+    assert story.requester.json("domains", "show", "wards")["size"] == len(WARDS)
+
+
+def test_publishing_the_same_again_changes_nothing(story, published):
+    again = story.provider.json("publish", "stays.saibot")["datasets"][0]
+    assert (again["id"], again["version"], again["digest"]) == (published["id"], 1, published["digest"])
+
+
+def test_a_requester_searches_at_home_and_augments_its_rows(story, published):
+    asked = ("--train", "train.csv", "--test", "test.csv", "--target", "cost", "--key", "station", "--feature", "age")
+    shown = story.requester.type("search", *asked, "--local", "--out", "local.json")
+    assert "local request" in shown and "stays.nights" in shown and "saibot augment local.json" in shown
+    found = json.loads((story.requester.folder / "local.json").read_text())
+    assert found["platform"] == story.requester.address
+    assert found["steps"][-1]["test_r2"] > 0.5 > found["base"]["test_r2"]
+    story.requester.type("augment", "local.json", "test.csv", "--out", "wider.csv")
+    wider = pd.read_csv(story.requester.folder / "wider.csv")
+    assert len(wider) == 2000 and np.corrcoef(wider["stays.nights"], wider.cost)[0, 1] > 0.7
+
+
+def test_a_requester_asks_the_platform_with_sketches_only(story, published):
+    asked = ("--train", "train.csv", "--test", "test.csv", "--target", "cost", "--key", "ward", "--card", "card.toml")
+    left = story.requester.json("search", *asked, "--epsilon", "1", "--no-wait")
+    assert left["status"] in ("queued", "running", "done")
+    shown = story.requester.type("searches", "result", left["id"], "--card", "card.toml", "--out", "private.json")
+    assert "private request" in shown and "stays.nights" in shown
+    assert [one["id"] for one in story.requester.json("searches", "list")["searches"]] == [left["id"]]
+    spent = story.requester.json("ledger")["datasets"]
+    assert {one["dataset"] for one in spent} == {"costs-train", "costs-test"}
+    story.requester.type("augment", "private.json", "test.csv", "--out", "wider.parquet")
+    wider = pd.read_parquet(story.requester.folder / "wider.parquet")
+    assert np.corrcoef(wider["stays.nights"], wider.cost)[0, 1] > 0.7
+
+
+def test_a_table_is_never_sent(story, published):
+    with pytest.raises(SaibotError, match="a table does not go to a platform"):
+        story.requester.type("search", "--train", "train.csv", "--target", "cost", "--key", "ward")
+
+
+def test_each_may_do_what_their_role_says_and_no_more(story, published):
+    with pytest.raises(SaibotError, match="only its provider"):
+        story.requester.type("withdraw", published["id"])
+    with pytest.raises(SaibotError, match="role"):
+        story.provider.type("token", "list")
+    with pytest.raises(SaibotError, match="no dataset"):
+        story.requester.type("datasets", "d0000000000000000")
+    nobody = Stranger(story.admin.folder.parent / "nobody", story.admin.address)
+    nobody.folder.mkdir(exist_ok=True)
+    nobody.json("login", nobody.address, "--anonymous")
+    assert nobody.json("datasets")["datasets"]
+
+
+def test_a_revoked_token_opens_nothing(story):
+    made = story.admin.json("token", "create", "guest", "--role", "requester")
+    guest = Stranger(story.admin.folder.parent / "guest", story.admin.address)
+    guest.folder.mkdir()
+    guest.login(made["token"])
+    assert made["token"] not in story.admin.type("token", "list")
+    story.admin.type("token", "revoke", made["id"])
+    with pytest.raises(SaibotError):
+        guest.type("searches", "list")
+    guest.type("logout")
+    assert made["token"] not in (guest.folder / "home" / "config.toml").read_text()
+
+
+def test_the_platform_ends_cleanly_and_what_was_withdrawn_is_gone(story, published):
+    story.provider.type("withdraw", published["id"], "--yes")
+    assert story.requester.json("datasets")["datasets"] == []
+    with pytest.raises(SaibotError, match="nothing is published"):
+        story.requester.type("search", "--train", "train.csv", "--target", "cost", "--key", "station", "--local")
+    assert not list((story.admin.folder / "data" / "sketches").rglob(f"*{published['digest']}*"))
+    story.server.send_signal(signal.SIGINT)
+    _, err = story.server.communicate(timeout=60)
+    assert story.server.returncode == 0, err
+    assert err.strip() == "stopped."
+    with pytest.raises(SaibotError, match="no platform answers"):
+        story.requester.type("datasets")
