@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, print_json, print_table, progress
+from saibot.cli.show import JsonOption, print_json, progress
 
 
 def add_to(app: typer.Typer) -> None:
@@ -52,10 +52,10 @@ def reproduce(
     if json:
         print_json({"figures": [done.to_json() for done in made], "page": str(page) if page else None})
         return
-    rows = []
     for done in made:
-        reasons = "; ".join(f"{check.name}: {check.reason}" for check in done.checks if not check.passed)
-        rows.append([done.name, done.title, done.verdict + (" (kept numbers)" if done.reused else ""), reasons])
-    print_table(f"figures in {out}", ["", "", "shape", "what differs"], rows)
-    if page:
-        typer.echo(f"all on one page: {page}")
+        kept = " (numbers kept from an earlier run)" if done.reused else ""
+        typer.echo(f"{done.verdict:6}  {done.name:11}  {done.title}{kept}")
+        for check in done.checks:
+            if not check.passed:
+                typer.echo(f"{'':8}≠ {check.name}: {check.reason}")
+    typer.echo(f"numbers and drawings in {out}" + (f", all on one page: {page}" if page else ""))

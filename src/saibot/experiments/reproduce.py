@@ -8,6 +8,7 @@ still says where it comes from.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import subprocess
@@ -23,6 +24,7 @@ from saibot.experiments.registry import figure
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure as Drawing
 
 SUFFIXES = (".csv", ".png", ".svg", ".json")
 
@@ -90,7 +92,7 @@ def make(wanted: Figure, config: RunConfig, *, out: Path, fresh: bool = False) -
         frame = _read(csv)  # drawn and checked from what was written, whether it is new or kept
     checks = wanted.check(frame)
     drawing = wanted.draw(frame)
-    drawing.savefig(png, dpi=110)
+    _save_png(drawing, png)
     drawing.savefig(svg, metadata={"Date": None})
     done = Reproduced(
         name=wanted.name,
@@ -169,6 +171,16 @@ def _replace(path: Path, text: str) -> None:
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8")
     os.replace(part, path)
+
+
+def _save_png(drawing: Drawing, path: Path) -> None:
+    """With a palette: a third of the bytes, and no eye can tell, for a figure has few colours."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    drawing.savefig(buffer, dpi=130, format="png")
+    picture = Image.open(buffer).convert("RGB")
+    picture.quantize(colors=128, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def _need_matplotlib() -> None:
