@@ -68,7 +68,7 @@ def score(first: Any, second: Any, base: Base, *, quantile: float) -> Scores:
     squares, weighted_squares = second[:, 0], second[:, 1]
     centre = along[:, 0] / max(base.count, 1.0)
     own = squares - centre * along[:, 0]  # spread of z around its mean
-    left = squares - ((along @ inverse) * along).sum(1)
+    left = squares - ((inverse @ along.T) * along.T).sum(0)
     left = xp.where(left < LEAST_SHARE * own, LEAST_SHARE * own, left)
     usable = own > 1e-12 * (abs(squares) + 1e-300)
     left = xp.where(usable, left, xp.ones_like(left))

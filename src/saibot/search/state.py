@@ -7,6 +7,7 @@ the table itself is never built.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -102,15 +103,22 @@ class State:
         tss = float(self.products[y, y])
         return square, self.products[x, y], max(tss, self.ridge, 1e-300)
 
+    @cached_property
+    def _model(self) -> tuple[np.ndarray, np.ndarray, float, float]:
+        """Inverse Gram matrix, coefficients, what they explain, and the target's sum of squares; solved once per state."""
+        square, cross, tss = self.gram()
+        inverse = _inverse(square)
+        theta: np.ndarray = inverse @ cross
+        return inverse, theta, float(cross @ theta), tss
+
     def theta(self) -> np.ndarray:
         """Coefficients of the features around their means."""
-        square, cross, _ = self.gram()
-        return _solve(square, cross)
+        return self._model[1]
 
     def r2(self) -> float:
         """Of the current model on these very moments, in [0, 1]."""
-        square, cross, tss = self.gram()
-        return float(np.clip(cross @ _solve(square, cross) / tss, 0.0, 1.0))
+        _, _, explained, tss = self._model
+        return min(max(explained / tss, 0.0), 1.0)
 
     def r2_of(self, model: State) -> float:
         """Of a model fitted on another table with the same features, at most 1: how it does on this one."""
@@ -157,12 +165,11 @@ class State:
     def base(self, index: np.ndarray, size: int) -> Base:
         """Everything the sweep needs, grouped by the keys of one domain: `index` places every finest key in it."""
         x, y = self._split()
-        square, cross, tss = self.gram()
+        model, theta, _, tss = self._model
         p = 1 + len(x)
         inverse = np.zeros((p, p))
         inverse[0, 0] = 1 / self.count
-        inverse[1:, 1:] = _inverse(square)
-        theta = np.concatenate([[0.0], _solve(square, cross)])
+        inverse[1:, 1:] = model
 
         def grouped(column: np.ndarray) -> np.ndarray:
             return np.bincount(index, column, size)
@@ -174,7 +181,7 @@ class State:
         weight = self._residual_weights(residuals, counts, grouped(self._residual_noise()))
         return Base(
             inverse=inverse,
-            theta=theta,
+            theta=np.append(0.0, theta),
             tss=tss,
             count=self.count,
             residual_total=float(residuals.sum()),
@@ -196,13 +203,8 @@ def smoothed_counts(moments: KeyedMoments) -> np.ndarray:
     return np.maximum(mean + spread / (spread + noise) * (moments.counts - mean), 0.0)
 
 
-def _solve(square: np.ndarray, cross: np.ndarray) -> np.ndarray:
-    """Least squares in correlation units, so that features of very different size do not drown each other."""
-    answer: np.ndarray = _inverse(square) @ cross
-    return answer
-
-
 def _inverse(square: np.ndarray) -> np.ndarray:
+    """Taken in correlation units, so that features of very different size do not drown each other."""
     if not len(square):
         return square
     scale = np.sqrt(np.maximum(np.diag(square), 1e-300))

@@ -8,14 +8,15 @@ value once; blocked numpy on threads; and torch, for values that live on a GPU.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-BLOCK = 1024  # candidates a thread takes at a time
+LEAST_BLOCK, MOST_BLOCK = 256, 8192  # candidates a thread takes at a time
 GPU_BLOCK = 65_536
 
 
@@ -23,101 +24,96 @@ def sweep(values: Any, linear: np.ndarray, square: np.ndarray) -> tuple[Any, Any
     """Moments (N, p) and (N, q). On a GPU they stay there; otherwise they are float64 arrays."""
     if not isinstance(values, np.ndarray):
         return _sweep_torch(values, linear, square)
-    compiled = _kernel()
-    linear_rows, square_rows = _padded(linear.T, 4, values.dtype), _padded(square.T, 2, values.dtype)
-    first = np.empty((len(values), len(linear_rows)), values.dtype)
-    second = np.empty((len(values), len(square_rows)), values.dtype)
+    values = values.view()
+    values.flags.writeable = False  # mapped values are read-only anyway; so one compiled kernel serves all
+    fused, rows = _kernel()
+    linear_rows, linear_size = _weights(linear, rows(linear.shape[1]), values.dtype)
+    square_rows, square_size = _weights(square, square.shape[1], values.dtype)
+    # A moment's numbers lie side by side, candidate after candidate: that is how scoring reads them.
+    first = np.empty((len(linear_rows), len(values)))
+    second = np.empty((len(square_rows), len(values)))
+
+    # Several blocks for every core, so that one core held up by others' work does not hold up the sweep.
+    size = min(max(-(-len(values) // (4 * cores())), LEAST_BLOCK), MOST_BLOCK)
 
     def block(start: int) -> None:
-        stop = min(start + BLOCK, len(values))
-        if compiled is not None:
-            compiled(values, linear_rows, square_rows, first, second, start, stop)
-        else:
-            part = values[start:stop]
-            first[start:stop] = part @ linear_rows.T
-            second[start:stop] = (part * part) @ square_rows.T
+        fused(values, linear_rows, square_rows, first, second, start, min(start + size, len(values)))
 
-    _on_threads(block, range(0, len(values), BLOCK))
-    return first[:, : linear.shape[1]].astype(np.float64), second[:, : square.shape[1]].astype(np.float64)
+    on_threads(block, range(0, len(values), size))
+    first, second = first[: linear.shape[1]], second[: square.shape[1]]
+    first *= linear_size
+    second *= square_size
+    return first.T, second.T
 
 
-def _on_threads(work: Callable[[int], None], starts: range) -> None:
-    workers = min(os.cpu_count() or 1, len(starts))
-    if workers <= 1:
-        for start in starts:
-            work(start)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(work, starts))
+def _weights(columns: np.ndarray, count: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The columns as rows of largest entry 1, so that their products fit into float32, then rows of 0 up to `count`;
+    and what each moment must be multiplied by in the end."""
+    given = np.ascontiguousarray(columns.T)
+    size = np.abs(given).max(axis=1, keepdims=True, initial=0.0)
+    size[size == 0] = 1.0
+    rows = np.zeros((count, len(columns)), dtype)
+    rows[: len(given)] = given / size
+    return rows, size
 
 
-def _padded(rows: np.ndarray, multiple: int, dtype: Any) -> np.ndarray:
-    """Weights with as many rows as the kernel takes at a time; the added ones are 0."""
-    padded = np.zeros((-(-len(rows) // multiple) * multiple, rows.shape[1]), dtype)
-    padded[: len(rows)] = rows
-    return padded
+def on_threads(work: Callable[[int], None], items: Iterable[int]) -> None:
+    """Every item worked on once, by this thread and those of the pool: whoever is free takes the next."""
+    left = deque(items)
+
+    def drain() -> None:
+        while True:
+            try:
+                item = left.popleft()
+            except IndexError:
+                return
+            work(item)
+
+    helpers = [_pool().submit(drain) for _ in range(min(cores(), len(left)) - 1)]
+    drain()
+    for helper in helpers:
+        if not helper.cancel():  # one that has not begun by now, behind another search's, has nothing left to do
+            helper.result()
 
 
 @cache
-def _kernel() -> Callable[..., None] | None:
-    """The fused kernel, or None where numba is not installed."""
+def cores() -> int:
+    """Those this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """One pool for all sweeps: starting threads takes as long as a small sweep."""
+    return ThreadPoolExecutor(max(cores() - 1, 1), thread_name_prefix="saibot-sweep")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+
+
+@cache
+def _kernel() -> tuple[Callable[..., None], Callable[[int], int]]:
+    """What sweeps a block, and how many rows of weights it wants for so many columns."""
     try:
-        import numba
-    except ImportError:
-        return None
+        from saibot.search import kernel
+    except ImportError:  # numba is an extra
+        return _in_numpy, lambda columns: columns
+    return kernel.fused, kernel.rows
 
-    @numba.njit(fastmath=True, nogil=True, cache=True)
-    def fused(
-        values: np.ndarray,
-        linear: np.ndarray,
-        square: np.ndarray,
-        first: np.ndarray,
-        second: np.ndarray,
-        start: int,
-        stop: int,
-    ) -> None:
-        keys = values.shape[1]
-        zero = values[0, 0] * 0
-        for i in range(start, stop, 2):
-            # Two rows at a time share the weights that are loaded; an odd last row is its own partner.
-            n = min(i + 1, stop - 1)
-            # Four linear and two square columns on the first pass; the rows then are in the nearest cache.
-            a0 = a1 = a2 = a3 = b0 = b1 = c0 = c1 = c2 = c3 = d0 = d1 = zero
-            for k in range(keys):
-                y, z = values[i, k], values[n, k]
-                w0, w1, w2, w3 = linear[0, k], linear[1, k], linear[2, k], linear[3, k]
-                v0, v1 = square[0, k], square[1, k]
-                a0 += y * w0
-                c0 += z * w0
-                a1 += y * w1
-                c1 += z * w1
-                a2 += y * w2
-                c2 += z * w2
-                a3 += y * w3
-                c3 += z * w3
-                b0 += y * y * v0
-                d0 += z * z * v0
-                b1 += y * y * v1
-                d1 += z * z * v1
-            first[i, 0], first[i, 1], first[i, 2], first[i, 3] = a0, a1, a2, a3
-            first[n, 0], first[n, 1], first[n, 2], first[n, 3] = c0, c1, c2, c3
-            second[i, 0], second[i, 1], second[n, 0], second[n, 1] = b0, b1, d0, d1
-            for j in range(4, linear.shape[0], 4):
-                a0 = a1 = a2 = a3 = c0 = c1 = c2 = c3 = zero
-                for k in range(keys):
-                    y, z = values[i, k], values[n, k]
-                    a0 += y * linear[j, k]
-                    c0 += z * linear[j, k]
-                    a1 += y * linear[j + 1, k]
-                    c1 += z * linear[j + 1, k]
-                    a2 += y * linear[j + 2, k]
-                    c2 += z * linear[j + 2, k]
-                    a3 += y * linear[j + 3, k]
-                    c3 += z * linear[j + 3, k]
-                first[i, j], first[i, j + 1], first[i, j + 2], first[i, j + 3] = a0, a1, a2, a3
-                first[n, j], first[n, j + 1], first[n, j + 2], first[n, j + 3] = c0, c1, c2, c3
 
-    return fused
+def _in_numpy(
+    values: np.ndarray,
+    linear: np.ndarray,
+    square: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
+    part = values[start:stop]
+    first[:, start:stop] = linear @ part.T
+    second[:, start:stop] = square @ (part * part).T
 
 
 def _sweep_torch(values: Any, linear: np.ndarray, square: np.ndarray) -> tuple[Any, Any]:

@@ -145,7 +145,7 @@ def test_the_compiled_the_numpy_and_the_float32_sweep_agree(monkeypatch):
     linear, square = rng.normal(size=(77, 6)), rng.normal(size=(77, 2)) ** 2
     compiled = module.sweep(values, linear, square)
     single = module.sweep(values.astype(np.float32), linear, square)
-    monkeypatch.setattr(module, "_kernel", lambda: None)
+    monkeypatch.setattr(module, "_kernel", lambda: (module._in_numpy, lambda columns: columns))
     plain = module.sweep(values, linear, square)
     for fast, slow, rough in zip(compiled, plain, single, strict=True):
         np.testing.assert_allclose(fast, slow, rtol=1e-10, atol=1e-10)

@@ -1,0 +1,136 @@
+"""The sweep's inner loops, compiled: needs numba (the `fast` extra); `saibot.search.sweep` does without where it is missing.
+
+Four rows at a time share the weights that are loaded. They lie a quarter of the block apart, so that each quarter is read
+from end to end, which memory fetches ahead; four neighbouring rows would be short reads that start anew again and again.
+Products are summed in the values' own type, where vector units are fast, over TILE keys at most, and the tiles' sums in
+float64: a lane of float32 adds up some hundred numbers, never millions.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+LINEAR, SQUARE = 5, 2  # columns of weights in the first pass over four rows: two own features and what goes with them
+MORE = 7  # linear columns in every further pass, when the rows are in the nearest cache
+TILE = 4096
+
+
+def rows(columns: int) -> int:
+    """How many rows of linear weights `fused` wants for so many columns."""
+    return LINEAR + max(-(-(columns - LINEAR) // MORE), 0) * MORE
+
+
+@numba.njit(fastmath=True, nogil=True, cache=True)
+def fused(
+    values: np.ndarray,
+    linear: np.ndarray,
+    square: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
+    """Moments of the candidates from `start` to `stop`: first (p, N) and second (2, N), with p as `rows` says."""
+    quarter = (stop - start + 3) // 4
+    sums = np.zeros((4, MORE))
+    moments = np.zeros((stop - start, len(linear) + SQUARE))  # row by row here: fewer places to write to while sweeping
+    for step in range(quarter):
+        # The last quarter ends with the block; where the block cannot be divided, a row or two are done twice.
+        a, d = start + step, stop - quarter + step
+        b, c = min(a + quarter, d), min(a + 2 * quarter, d)
+        sums[:] = 0.0
+        for key in range(0, values.shape[1], TILE):
+            _both(values, a, b, c, d, key, linear, square, sums)
+        for r, row in enumerate((a, b, c, d)):
+            moments[row - start, : LINEAR + SQUARE] = sums[r]
+        for p in range(LINEAR, len(linear), MORE):
+            sums[:] = 0.0
+            for key in range(0, values.shape[1], TILE):
+                _more(values, a, b, c, d, key, linear, p, sums)
+            for r, row in enumerate((a, b, c, d)):
+                moments[row - start, p + SQUARE : p + SQUARE + MORE] = sums[r]
+    first[:LINEAR, start:stop] = moments[:, :LINEAR].T
+    second[:, start:stop] = moments[:, LINEAR : LINEAR + SQUARE].T
+    first[LINEAR:, start:stop] = moments[:, LINEAR + SQUARE :].T
+
+
+@numba.njit(fastmath=True, nogil=True, cache=True)
+def _both(
+    values: np.ndarray,
+    a: int,
+    b: int,
+    c: int,
+    d: int,
+    key: int,
+    linear: np.ndarray,
+    square: np.ndarray,
+    sums: np.ndarray,
+) -> None:
+    """Add to sums (4, 7), from TILE keys on: the four rows' products with five columns, and of their squares with two."""
+    end = min(key + TILE, values.shape[1])
+    va, vb, vc, vd = values[a, key:end], values[b, key:end], values[c, key:end], values[d, key:end]
+    l0, l1, l2, l3 = linear[0, key:end], linear[1, key:end], linear[2, key:end], linear[3, key:end]
+    l4, s0, s1 = linear[4, key:end], square[0, key:end], square[1, key:end]
+    a0 = a1 = a2 = a3 = a4 = a5 = a6 = b0 = b1 = b2 = b3 = b4 = b5 = b6 = values.dtype.type(0)
+    c0 = c1 = c2 = c3 = c4 = c5 = c6 = d0 = d1 = d2 = d3 = d4 = d5 = d6 = values.dtype.type(0)
+    for k in range(end - key):
+        w0, w1, w2, w3, w4, w5, w6 = l0[k], l1[k], l2[k], l3[k], l4[k], s0[k], s1[k]
+        z = va[k]
+        a0, a1, a2, a3, a4 = a0 + z * w0, a1 + z * w1, a2 + z * w2, a3 + z * w3, a4 + z * w4
+        a5, a6 = a5 + z * z * w5, a6 + z * z * w6
+        z = vb[k]
+        b0, b1, b2, b3, b4 = b0 + z * w0, b1 + z * w1, b2 + z * w2, b3 + z * w3, b4 + z * w4
+        b5, b6 = b5 + z * z * w5, b6 + z * z * w6
+        z = vc[k]
+        c0, c1, c2, c3, c4 = c0 + z * w0, c1 + z * w1, c2 + z * w2, c3 + z * w3, c4 + z * w4
+        c5, c6 = c5 + z * z * w5, c6 + z * z * w6
+        z = vd[k]
+        d0, d1, d2, d3, d4 = d0 + z * w0, d1 + z * w1, d2 + z * w2, d3 + z * w3, d4 + z * w4
+        d5, d6 = d5 + z * z * w5, d6 + z * z * w6
+    _add(sums[0], a0, a1, a2, a3, a4, a5, a6)
+    _add(sums[1], b0, b1, b2, b3, b4, b5, b6)
+    _add(sums[2], c0, c1, c2, c3, c4, c5, c6)
+    _add(sums[3], d0, d1, d2, d3, d4, d5, d6)
+
+
+@numba.njit(fastmath=True, nogil=True, cache=True)
+def _more(
+    values: np.ndarray, a: int, b: int, c: int, d: int, key: int, linear: np.ndarray, p: int, sums: np.ndarray
+) -> None:
+    """Add to sums (4, 7), from TILE keys on: the four rows' products with seven columns from p on."""
+    end = min(key + TILE, values.shape[1])
+    va, vb, vc, vd = values[a, key:end], values[b, key:end], values[c, key:end], values[d, key:end]
+    l0, l1, l2, l3 = linear[p, key:end], linear[p + 1, key:end], linear[p + 2, key:end], linear[p + 3, key:end]
+    l4, l5, l6 = linear[p + 4, key:end], linear[p + 5, key:end], linear[p + 6, key:end]
+    a0 = a1 = a2 = a3 = a4 = a5 = a6 = b0 = b1 = b2 = b3 = b4 = b5 = b6 = values.dtype.type(0)
+    c0 = c1 = c2 = c3 = c4 = c5 = c6 = d0 = d1 = d2 = d3 = d4 = d5 = d6 = values.dtype.type(0)
+    for k in range(end - key):
+        w0, w1, w2, w3, w4, w5, w6 = l0[k], l1[k], l2[k], l3[k], l4[k], l5[k], l6[k]
+        z = va[k]
+        a0, a1, a2, a3, a4 = a0 + z * w0, a1 + z * w1, a2 + z * w2, a3 + z * w3, a4 + z * w4
+        a5, a6 = a5 + z * w5, a6 + z * w6
+        z = vb[k]
+        b0, b1, b2, b3, b4 = b0 + z * w0, b1 + z * w1, b2 + z * w2, b3 + z * w3, b4 + z * w4
+        b5, b6 = b5 + z * w5, b6 + z * w6
+        z = vc[k]
+        c0, c1, c2, c3, c4 = c0 + z * w0, c1 + z * w1, c2 + z * w2, c3 + z * w3, c4 + z * w4
+        c5, c6 = c5 + z * w5, c6 + z * w6
+        z = vd[k]
+        d0, d1, d2, d3, d4 = d0 + z * w0, d1 + z * w1, d2 + z * w2, d3 + z * w3, d4 + z * w4
+        d5, d6 = d5 + z * w5, d6 + z * w6
+    _add(sums[0], a0, a1, a2, a3, a4, a5, a6)
+    _add(sums[1], b0, b1, b2, b3, b4, b5, b6)
+    _add(sums[2], c0, c1, c2, c3, c4, c5, c6)
+    _add(sums[3], d0, d1, d2, d3, d4, d5, d6)
+
+
+@numba.njit(nogil=True, cache=True)
+def _add(sums: np.ndarray, x0: float, x1: float, x2: float, x3: float, x4: float, x5: float, x6: float) -> None:
+    sums[0] += x0
+    sums[1] += x1
+    sums[2] += x2
+    sums[3] += x3
+    sums[4] += x4
+    sums[5] += x5
+    sums[6] += x6
