@@ -23,12 +23,10 @@ def open_connection(address: str | None) -> Platform:
 
 
 def shown(text: object) -> str:
-    """Text from a platform, for a table: no control characters, no markup."""
-    from rich.markup import escape
-
+    """Text from a platform, for a table: no control characters. (Tables take no markup.)"""
     from saibot.client.errors import plain_text
 
-    return escape(plain_text(text, most=200))
+    return plain_text(text, most=200)
 
 
 def describe_key(dataset: Dataset) -> str:

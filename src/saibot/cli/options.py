@@ -44,6 +44,19 @@ def neighbours(text: str | None, card: Neighbours | None = None) -> Neighbours:
         raise InvalidInput(f"--neighbours is replace-one or add-remove, not {text!r}.") from None
 
 
+def key_sizes(text: str | None) -> tuple[int, ...]:
+    """`1500,32,5`: keys of the domain, then of each coarser level."""
+    from saibot.errors import InvalidInput
+
+    try:
+        sizes = tuple(int(part) for part in text.split(",")) if text else ()
+    except ValueError:
+        sizes = (0,)
+    if any(size < 1 for size in sizes):
+        raise InvalidInput("--keys is a list of whole numbers, finest first, such as 1500,32,5.")
+    return sizes
+
+
 def bound(text: str | None) -> Decimal | None:
     from saibot.errors import InvalidInput
     from saibot.privacy.budget import exact_decimal

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, print_json, print_table
+from saibot.cli.show import JsonOption, plural, print_json, print_table
 
 if TYPE_CHECKING:
     from saibot.sketch import KeyDomain
@@ -35,8 +35,6 @@ def pack(
     json: JsonOption = False,
 ) -> None:
     """Pack SKETCHES into CORPUS. Bad ones are named with the reason; the good ones are packed all the same."""
-    from rich.markup import escape
-
     from saibot.client.packing import pack_sketches
     from saibot.errors import InvalidInput
 
@@ -49,10 +47,10 @@ def pack(
         for path, dataset in packed.known:
             typer.echo(f"known already: {path} ({dataset})")
         if packed.refused:
-            print_table("refused", ["sketch", "reason"], [[escape(path), escape(reason)] for path, reason in packed.refused])
+            print_table("refused", ["sketch", "reason"], [[path, reason] for path, reason in packed.refused])
         for note in packed.notes:
             typer.echo(f"note: {note}")
-        typer.echo(f"{corpus} holds {len(packed_into)} sketches.")
+        typer.echo(f"{corpus} holds {plural(len(packed_into), 'sketch', 'sketches')}.")
     if not packed.added and not packed.known:
         raise InvalidInput("no sketch was packed.", hint="`saibot inspect SKETCH` says more about each.")
     if not json:

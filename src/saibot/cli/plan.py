@@ -36,7 +36,6 @@ def plan(
     json: JsonOption = False,
 ) -> None:
     """Print sensitivity, noise and cost of a release before any data is read."""
-    from saibot.errors import InvalidInput
     from saibot.privacy.mechanisms import LAYOUTS, PlanRequest, make_plan
     from saibot.privacy.mechanisms.plan import check_layout
     from saibot.privacy.neighbours import Neighbours
@@ -45,10 +44,6 @@ def plan(
         check_layout(mechanism, "")
     relation = options.neighbours(neighbours)
     radius = options.bound(bound)
-    try:
-        sizes = tuple(int(part) for part in keys.split(",")) if keys else ()
-    except ValueError:
-        raise InvalidInput("--keys is a list of whole numbers, such as 1500,32,5.") from None
     made = make_plan(
         PlanRequest(
             mechanism=mechanism,
@@ -64,7 +59,7 @@ def plan(
             levels=levels,
             rows_per_individual=rows_per_individual,
             rows=rows,
-            keys=sizes,
+            keys=options.key_sizes(keys),
         )
     )
     if json:

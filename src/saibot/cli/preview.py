@@ -37,7 +37,6 @@ def preview(
     json: JsonOption = False,
 ) -> None:
     """Say what to expect of a release at this budget: errors per key, how much signal is left, and what would help."""
-    from saibot.errors import InvalidInput
     from saibot.estimate.preview import preview
     from saibot.privacy.mechanisms import LAYOUTS, PlanRequest
     from saibot.privacy.mechanisms.plan import check_layout
@@ -45,10 +44,7 @@ def preview(
 
     if mechanism not in LAYOUTS:
         check_layout(mechanism, "")
-    try:
-        sizes = tuple(int(part) for part in keys.split(",")) if keys else ()
-    except ValueError:
-        raise InvalidInput("--keys is a list of whole numbers, finest first, such as 1500,32,5.") from None
+    sizes = options.key_sizes(keys)
     relation = options.neighbours(neighbours)
     radius = options.bound(bound)
     request = PlanRequest(

@@ -10,7 +10,7 @@ import typer
 from saibot.cli.connection import PlatformOption
 from saibot.cli.pack import DomainIdOption, DomainOption, given_domains
 from saibot.cli.platform_search import Asked, search_platform
-from saibot.cli.show import JsonOption, number, print_json, print_table, progress
+from saibot.cli.show import JsonOption, number, plural, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from saibot.client import Augmented, Domains, SearchOptions, SearchRequest
@@ -57,6 +57,12 @@ def search(
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Try every combination of joins; for a few candidates only.")
     ] = False,
+    rank: Annotated[
+        str, typer.Option(help="usable: gain of the private values as they are; potential: of the provider's raw means.")
+    ] = "usable",
+    whole_datasets: Annotated[
+        bool, typer.Option("--whole-datasets", help="All features of a dataset are one candidate, scored together.")
+    ] = False,
     single: Annotated[bool, typer.Option("--single", help="Take the best one candidate, whatever its bound.")] = False,
     device: Annotated[str, typer.Option(help="Where to sweep: auto, cpu or cuda.")] = "auto",
     shown: Annotated[int, typer.Option(help="Ranked candidates to show.", min=1)] = 10,
@@ -87,6 +93,8 @@ def search(
         joins=joins,
         unions=unions,
         hops=hops,
+        rank=rank,  # type: ignore[arg-type]  # it checks that itself
+        whole_datasets=whole_datasets,
         shown=max(shown, 50),
         device=device,  # type: ignore[arg-type]  # checked above
     )
@@ -173,7 +181,9 @@ def report(found: Augmented, sketches: int | None, shown: int) -> None:
     typer.echo(f"{document['request']}: {rows['train']:,} training rows{held_out}; {kind}")
     for note in found.notes:
         typer.echo(f"  {note}")
-    typer.echo(f"  {document['candidates']:,} candidates" + (f" from {sketches:,} sketches" if sketches is not None else ""))
+    unions = document.get("unions", 0)
+    told = f"{plural(document['candidates'] - unions, 'join')} and {plural(unions, 'union')} to choose from"
+    typer.echo(f"  {told}" + (f", of {plural(sketches, 'sketch', 'sketches')}" if sketches is not None else ""))
     typer.echo()
     _ranking(found, shown)
     _path(found)
@@ -184,42 +194,52 @@ def report(found: Augmented, sketches: int | None, shown: int) -> None:
 
 
 def _ranking(found: Augmented, shown: int) -> None:
-    from rich.markup import escape
-
     from saibot.client.augmented import identity
     from saibot.search.document import key_label
 
     ranked = found.document["ranked"]
     taken = found.taken()
     several = len({key_label(entry["key"]) for entry in ranked}) > 1
+    potential = found.document.get("rank") == "potential"
     rows = []
     for place, entry in enumerate(ranked[:shown], start=1):
-        low, high = entry["interval"]
+        gain, (low, high) = entry["gain"], entry["interval"]
+        if potential and entry["potential"] is not None:
+            gain, (low, high) = entry["potential"], entry["potential_interval"]
         signal = "–" if entry["reliability"] is None else f"{entry['reliability']:.0%}"
         rows.append([
             str(place),
-            escape(f"{entry['dataset']}.{entry['feature']}" if entry["feature"] else entry["dataset"]),
-            escape(key_label(entry["key"])) if several else signal,  # both would not fit a narrow terminal
-            f"+{entry['gain']:.3f}",
-            f"{low:.3f}–{high:.3f}",
+            _name(entry),
+            key_label(entry["key"]) if several else signal,  # both would not fit a narrow terminal
+            f"{gain:+.3f}",
+            f"{low:.3f} to {high:.3f}",
             number(entry["coefficient"], 3),
             str(taken.get(identity(entry), "")),
         ])  # fmt: skip
     if rows:
-        heads = ["", "candidate", "on" if several else "signal", "gain", "interval", "slope", "step"]
+        kind = "potential gain" if potential else "gain"
+        heads = ["", "candidate", "on" if several else "signal", kind, "90 % interval", "slope", "step"]
         right = (0, *(() if several else (2,)), 3, 4, 5, 6)
-        print_table("candidates by themselves: gain in R², the surest first", heads, rows, right=right)
+        print_table(f"candidates by themselves: {kind} in R², the surest first", heads, rows, right=right)
+    if potential:
+        typer.echo("Potential: with the providers' raw means. The models below use their private values as they are.")
+
+
+def _name(entry: dict[str, Any]) -> str:
+    if entry["kind"] == "union":
+        return f"{entry['dataset']} (rows)"
+    if entry["feature"] is not None:
+        return f"{entry['dataset']}.{entry['feature']}"
+    return f"{entry['dataset']} ({', '.join(entry['features'])})"
 
 
 def _path(found: Augmented) -> None:
-    from rich.markup import escape
-
     path = found.path()
     held_out = path.test_r2.notna().all()
     rows = []
     for i, step in enumerate(path.itertuples()):
         rows.append([
-            "own features" if i == 0 else f"{i}  + {escape(step.column)}",
+            "own features" if i == 0 else f"{i}  + {step.column}",
             f"{step.train_r2:.3f}",
             f"{step.test_r2:.3f}" if held_out else "–",
         ])  # fmt: skip

@@ -22,15 +22,17 @@ def print_json(document: Any) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
+    """Every text is shown as it is: names are somebody's own, and `[/]` in one of them is no markup."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False)
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False)
     for number, name in enumerate(columns):
-        table.add_column(name, justify="right" if number in right else "left", overflow="fold")
+        table.add_column(Text(name), justify="right" if number in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     Console().print(table)
 
 
@@ -42,6 +44,11 @@ def number(value: float | None, digits: int = 4) -> str:
         return f"{value:.{digits - 1}e}"
     text = f"{value:,.{max(digits - 1 - _magnitude(value), 0)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """`1 join`, `2 joins`, `3 sketches`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def _magnitude(value: float) -> int:

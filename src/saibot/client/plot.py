@@ -19,7 +19,7 @@ def figure(found: Augmented) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise InvalidInput("plots need matplotlib.", hint="pip install matplotlib") from None
+        raise InvalidInput("plots need matplotlib.", hint="`pip install saibot[plot]` brings it.") from None
     ranked = found.document["ranked"][:MOST]
     height = max(3.6, 1.6 + 0.34 * max(len(ranked), len(found.document["steps"]) + 1))
     drawn = Figure(figsize=(12.5, height), layout="constrained")

@@ -247,6 +247,8 @@ def options_document(
         "unions": options.unions,
         "hops": options.hops,
         "shown": options.shown,
+        "rank": options.rank,
+        "whole_datasets": options.whole_datasets,
         "exhaustive": exhaustive,
     }
 

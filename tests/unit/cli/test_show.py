@@ -1,0 +1,29 @@
+"""How commands speak."""
+
+from __future__ import annotations
+
+import pytest
+
+from saibot.cli.options import key_sizes
+from saibot.cli.show import plural, print_table
+from saibot.errors import InvalidInput
+
+
+@pytest.mark.parametrize("name", ["a[/]b", "[bold]loud[/bold]", "[link=x]y", "back\\slash", ":smile:"])
+def test_a_table_shows_names_as_they_are(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    print_table(f"title {name}", [f"head {name}"], [[name]])
+    told = capsys.readouterr().out
+    assert told.count(name) == 3
+
+
+def test_numbers_of_things_are_told_as_people_tell_them():
+    assert [plural(count, "join") for count in (0, 1, 1200)] == ["0 joins", "1 join", "1,200 joins"]
+    assert plural(1, "sketch", "sketches") == "1 sketch" and plural(2, "sketch", "sketches") == "2 sketches"
+
+
+def test_key_sizes_are_whole_numbers():
+    assert key_sizes("1500,32,5") == (1500, 32, 5) and key_sizes(None) == ()
+    for bad in ("many", "10,,3", "0", "-4,2"):
+        with pytest.raises(InvalidInput, match="whole numbers"):
+            key_sizes(bad)
