@@ -119,6 +119,15 @@ class Catalog:
         if found is None:
             raise NotFound("there is no sketch with this digest.", hint="GET /v1/corpus names those that are there.")
 
+    def id_of(self, caller: Caller, digest: str) -> str:
+        """The dataset with this sketch among its versions, if the caller may know of it."""
+        query = select(datasets.c.id).join(versions, versions.c.dataset == datasets.c.number)
+        with self._database.read() as connection:
+            found = connection.execute(query.where(versions.c.digest == digest, _visible(caller)).limit(1)).first()
+        if found is None:
+            raise NotFound("this dataset is not published here any more.", hint="Its provider may have withdrawn it.")
+        return str(found.id)
+
     def manifest(self, caller: Caller, domain: str | None, place: Place, limit: int) -> Page:
         """What a slice of the corpus is made of: the latest version of every dataset, by number."""
         with self._database.read() as connection:

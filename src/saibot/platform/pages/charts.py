@@ -36,7 +36,6 @@ CONFIG: Spec = {
 def _chart(rows: Sequence[dict[str, Any]], *, description: str, **parts: Any) -> Spec:
     return {
         "description": description,
-        "width": "container",
         "autosize": {"type": "fit-x", "contains": "padding"},
         "data": {"values": list(rows)},
         "config": CONFIG,
@@ -77,7 +76,7 @@ def gains(entries: Sequence[dict[str, Any]]) -> Spec:
     return _chart(
         rows,
         description="Gain in R² of each candidate by itself, with its interval. The table below has the same numbers.",
-        height={"step": 22},
+        height=22 * len(rows),
         encoding={"y": _names("label", [row["label"] for row in rows]), "color": colour},
         layer=[
             {
@@ -126,7 +125,7 @@ def path(steps: Sequence[dict[str, Any]]) -> Spec:
     return _chart(
         rows,
         description="R² of the model after each step. The table below has the same numbers.",
-        height={"step": 44},
+        height=44 * len(steps),
         encoding={
             "y": _names("label", [step["label"] for step in steps]),
             "x": {
@@ -212,7 +211,7 @@ def profile(features: Sequence[dict[str, Any]]) -> Spec:
     return _chart(
         rows,
         description="Mean, privacy error of the mean and spread of every feature within its public bounds.",
-        height={"step": 26},
+        height=26 * len(rows),
         encoding={"y": _names("name", [row["name"] for row in rows]), "tooltip": tooltip},
         layer=[
             {
@@ -267,7 +266,7 @@ def correlations(names: Sequence[str], cells: Sequence[Sequence[dict[str, float 
     return _chart(
         rows,
         description="Correlation of every pair of features. The table below has the same numbers, with their errors.",
-        height={"step": 38 if few else 20},
+        height=(38 if few else 20) * len(names),
         encoding={
             "y": _names("row", names, labelLimit=130),
             "x": {

@@ -25,7 +25,7 @@ from saibot.platform.errors import NotSignedIn, TooManyRequests, status_of
 from saibot.platform.limits import Kind
 from saibot.platform.pages.sketch_facts import SketchReader
 from saibot.platform.pages.static_files import StaticFiles
-from saibot.platform.pages.views import budget, catalogue, dataset, plan, sign_in
+from saibot.platform.pages.views import ask, budget, catalogue, dataset, plan, searches, sign_in
 from saibot.platform.pages.visit import Visit
 from saibot.platform.service import Platform
 
@@ -77,6 +77,16 @@ def mount(app: FastAPI, platform: Platform) -> None:
     add("/datasets/{id}/sketch", dataset.sketch)
     add("/datasets/{id}/withdraw", budget.ask_withdrawal)
     add("/datasets/{id}/withdraw", budget.withdraw, method="POST")
+    add("/ask", ask.show)
+    add("/ask", ask.send, method="POST")
+    add("/searches", searches.index)
+    add("/searches/{id}", searches.show)
+    add("/searches/{id}/events", searches.events)
+    add("/searches/{id}/cancel", searches.cancel, method="POST")
+    add("/searches/{id}/result.json", searches.as_json)
+    add("/searches/{id}/result.csv", searches.as_csv)
+    add("/searches/{id}/result.html", searches.as_report)
+    add("/sketches/{digest}", searches.to_dataset)
     add("/budget", partial(budget.show, reader=reader))
     add("/tokens/{id}/revoke", budget.revoke, method="POST")
     add("/plan", plan.show)
@@ -135,7 +145,9 @@ def _to_sign_in(visit: Visit, problem: NotSignedIn) -> Response:
 def problem_page(visit: Visit, problem: SaibotError, *, offer_sign_in: bool = False) -> Response:
     status = status_of(problem)
     words = problem.message[:1].upper() + problem.message[1:]
-    response = error_page(visit, status, words, problem.hint or "", offer_sign_in=offer_sign_in)
+    hidden = status == 404 and not visit.caller.signed_in
+    hint = "It may be there for those who are signed in." if hidden else _for_people(problem.hint or "")
+    response = error_page(visit, status, words, hint, offer_sign_in=offer_sign_in or hidden)
     if isinstance(problem, TooManyRequests):
         response.headers["retry-after"] = str(problem.retry_after)
     return response
@@ -143,15 +155,14 @@ def problem_page(visit: Visit, problem: SaibotError, *, offer_sign_in: bool = Fa
 
 def error_page(visit: Visit, status: int, words: str, hint: str, *, offer_sign_in: bool = False) -> Response:
     heading = HEADINGS.get(status, HEADINGS[500] if status >= 500 else "Not possible")
-    signed_out = status == 404 and not visit.caller.signed_in
     return visit.page(
         "error.html",
         status=status,
         code=status,
         heading=heading,
         words=words,
-        hint="It may be there for those who are signed in." if signed_out else _for_people(hint),
-        offer_sign_in=offer_sign_in or signed_out,
+        hint=hint,
+        offer_sign_in=offer_sign_in,
         next=visit.request.url.path if visit.request.method == "GET" else "/",
     )
 

@@ -93,6 +93,7 @@ class Visit:
         parser: FormParser | MultiPartParser
         if kind == "multipart/form-data":
             parser = MultiPartParser(self.request.headers, self._bounded(most), max_files=4, max_fields=100)
+            parser.spool_max_size = most  # in memory: a table sent by mistake must not touch the disk
         elif kind == "application/x-www-form-urlencoded":
             parser = FormParser(self.request.headers, self._bounded(most))
         else:

@@ -1,7 +1,7 @@
 // Draws the page's charts from the specifications in it. Colour names such as "@ink" become the stylesheet's colours.
 
 const OPTIONS = {
-  mode: "vega-lite", ast: true, logLevel: 1, actions: false, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true },
+  mode: "vega-lite", ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: { disableDefaultStyle: true },
 };
 
 function coloured(part, style) {
@@ -12,14 +12,23 @@ function coloured(part, style) {
 }
 
 async function draw(figure) {
-  const spec = JSON.parse(document.getElementById(figure.dataset.chart).textContent);
   const drawing = figure.querySelector(".drawing");
-  const { view } = await window.vegaEmbed(drawing, coloured(spec, getComputedStyle(document.documentElement)), OPTIONS);
-  await view.runAsync();
+  const spec = JSON.parse(document.getElementById(figure.dataset.chart).textContent);
+  const style = getComputedStyle(document.documentElement);
+  figure.embedded?.finalize();
+  figure.embedded = await window.vegaEmbed(drawing, { ...coloured(spec, style), width: drawing.clientWidth }, OPTIONS);
   figure.dataset.drawn = "yes";
 }
 
-const drawAll = () => Promise.all([...document.querySelectorAll("figure[data-chart]")].map(draw));
+const figures = () => [...document.querySelectorAll("figure[data-chart]")];
+const drawAll = () => Promise.all(figures().map(draw));
+let settled = null;
+addEventListener("resize", () => {
+  clearTimeout(settled);
+  settled = setTimeout(() => {
+    for (const figure of figures()) figure.embedded?.view.width(figure.querySelector(".drawing").clientWidth).runAsync();
+  }, 100);
+});
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 addEventListener("saibot:redraw", drawAll);
 await drawAll();

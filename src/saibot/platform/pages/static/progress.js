@@ -2,6 +2,7 @@
 
 const box = document.querySelector("[data-events]");
 const bar = box.querySelector("progress");
+const state = box.querySelector(".status");
 const stage = box.querySelector("[data-stage]");
 const source = new EventSource(box.dataset.events);
 
@@ -10,6 +11,8 @@ source.addEventListener("progress", (event) => {
   const part = progress?.part;
   if (part === null || part === undefined) bar.removeAttribute("value");
   else bar.value = part;
+  state.className = `status ${status}`;
+  state.textContent = status === "running" ? "Searching" : "Waiting";
   stage.textContent = status === "queued" ? "waiting for its turn" : progress?.stage || "starting";
 });
 for (const end of ["done", "failed", "cancelled"]) {
