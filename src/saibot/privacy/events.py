@@ -6,10 +6,12 @@ Events are never removed and never change meaning: an old ledger must price the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from typing import Any
+
+from scipy.special import expit, ndtri
 
 from saibot.errors import InvalidBudget, SaibotError
 from saibot.privacy.budget import EXACT, Budget, exact_decimal, plain
@@ -62,10 +64,10 @@ def event_from_json(document: dict[str, Any]) -> Event:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The composition of many events on one dataset: Gaussian mu^2 add, pure epsilons add.
+    """The composition of many events on one dataset. Proof: integer_release.proof.md, composition.
 
-    What a later release is about may depend on earlier answers. Where both kinds occur, its price may not: see
-    integer_release.proof.md, composition.
+    `of`: events whose prices are fixed before the first answer, such as those of one release. Gaussian mu^2 add, pure
+    epsilons add. `of_releases`: releases one after the other, each priced by somebody who has seen the answers before it.
     """
 
     mu_squared: float
@@ -87,6 +89,30 @@ class Spent:
                         pure += event.epsilon
         return cls(mu_squared, touched, steps, pure)
 
+    @classmethod
+    def of_releases(cls, releases: Sequence[Sequence[Event]], cap: Budget) -> Spent:
+        """What a history comes to. While all of it is Gaussian, or all of it pure, the sums of `of` hold as they are.
+
+        Where the kinds mix, somebody who has seen answers could choose the one that is more telling after them. So each pure
+        release counts as the Gaussian one that tells at least as much, and mu^2 adds, which holds however prices are chosen.
+        If the first release alone would be too much in this way, its pure part is the only one ever, known from the start.
+        """
+        everything = [event for release in releases for event in release]
+        together = cls.of(everything)
+        if len(releases) < 2 or together.mu_squared == 0 or together.pure_epsilon == 0:
+            return together
+        pure_later = any(isinstance(event, PureEvent) for release in releases[1:] for event in release)
+        if pure_later or cls.of_gaussians(releases[0]).within(cap):
+            return cls.of_gaussians(everything)
+        return together
+
+    @classmethod
+    def of_gaussians(cls, events: Iterable[Event]) -> Spent:
+        """All events as Gaussian ones, the pure ones replaced by those that tell at least as much."""
+        plain_sum = cls.of(events := tuple(events))
+        replaced = sum(pure_mu(event.epsilon) ** 2 for event in events if isinstance(event, PureEvent))
+        return replace(plain_sum, mu_squared=plain_sum.mu_squared + replaced, pure_epsilon=Decimal(0))
+
     def within(self, cap: Budget) -> bool:
         """Whether all of it together is (epsilon, delta)-DP at the cap."""
         if self.pure_epsilon > cap.epsilon:
@@ -97,8 +123,7 @@ class Spent:
             return True
         if cap.pure:
             return False
-        mu, delta = self.mu_squared**0.5, float(cap.delta)
-        return certified_delta(mu, left, touched=self.touched, steps=self.steps, target=delta) <= delta
+        return self._delta(left, float(cap.delta)) <= float(cap.delta)
 
     def epsilon_at(self, delta: Decimal) -> float:
         """Epsilon of everything spent, at the given delta: what people are shown."""
@@ -107,11 +132,12 @@ class Spent:
         if delta <= 0:
             return float("inf")
         target, low, high = float(delta), 0.0, 1.0
-        mu = self.mu_squared**0.5
 
         def fits(epsilon: float) -> bool:
-            return certified_delta(mu, epsilon, touched=self.touched, steps=self.steps, target=target) <= target
+            return self._delta(epsilon, target) <= target
 
+        if math.isinf(self.mu_squared):
+            return math.inf
         while not fits(high):
             if math.isinf(high):
                 return high
@@ -120,3 +146,15 @@ class Spent:
             middle = (low + high) / 2
             low, high = (low, middle) if fits(middle) else (middle, high)
         return float(self.pure_epsilon) + high
+
+    def _delta(self, epsilon: float, target: float) -> float:
+        """Delta of the Gaussian part at an epsilon."""
+        if math.isinf(self.mu_squared):
+            return 1.0
+        mu, touched = self.mu_squared**0.5, max(self.touched, 1)
+        return certified_delta(mu, epsilon, touched=touched, steps=self.steps, target=target)
+
+
+def pure_mu(epsilon: Decimal) -> float:
+    """The least mu for which every epsilon-DP release is mu-GDP: 2 Phi^-1(e^epsilon / (1 + e^epsilon)), rounded up."""
+    return float(-2 * ndtri(expit(-float(epsilon)))) * (1 + 1e-9)

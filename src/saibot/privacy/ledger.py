@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from typing import Any
 
 from saibot.errors import BudgetExceeded, LedgerConflict, SaibotError, SourceChanged
 from saibot.privacy.budget import Budget, plain
-from saibot.privacy.events import Event, Spent, event_from_json
+from saibot.privacy.events import Event, PureEvent, Spent, event_from_json
 from saibot.privacy.neighbours import Neighbours
 
 _SCHEMA = """
@@ -94,7 +94,7 @@ class Account:
         return max(float(self.cap.epsilon) - self.spent_epsilon, 0.0)
 
     def _spent(self) -> Spent:
-        return Spent.of(event for entry in self.entries for event in entry.events)
+        return Spent.of_releases([entry.events for entry in self.entries], self.cap)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -192,7 +192,7 @@ class Ledger:
     def _admit(self, db: sqlite3.Connection, charge: Charge) -> int:
         """The edition this charge belongs to; raises if the ledger has other terms, other rows or too little left."""
         terms = _terms(db, charge.dataset)
-        cap, edition, events = charge.cap or charge.asked, 1, list(charge.events)
+        cap, edition, earlier = charge.cap or charge.asked, 1, list[tuple[Event, ...]]()
         if terms is not None:
             neighbours, cap = terms
             if neighbours is not charge.neighbours:
@@ -205,8 +205,7 @@ class Ledger:
                     f"{charge.dataset!r} has the cap {cap}, fixed at its first release; the card says {charge.cap}.",
                     hint="Write the ledger's cap into the card.",
                 )
-            entries = _rows(db, "WHERE c.dataset = ?", (charge.dataset,))
-            events += [event for entry in entries for event in entry.events]
+            earlier = [entry.events for entry in _rows(db, "WHERE c.dataset = ?", (charge.dataset,))]
             source, edition = db.execute(
                 "SELECT source, edition FROM charge WHERE dataset = ? ORDER BY id DESC LIMIT 1", (charge.dataset,)
             ).fetchone()
@@ -214,13 +213,11 @@ class Ledger:
                 if not charge.new_version:
                     raise SourceChanged(charge.dataset)
                 edition += 1
-        if not Spent.of(events).within(cap):
-            before = Spent.of(events[len(charge.events) :])
-            left = max(float(cap.epsilon) - before.epsilon_at(cap.delta), 0.0)
+        if not Spent.of_releases([*earlier, charge.events], cap).within(cap):
             raise BudgetExceeded(
                 dataset=charge.dataset,
                 asked=str(charge.asked),
-                left=f"ε={_round_down(left)} at δ={plain(cap.delta)}",
+                left=_left(earlier, charge.events, cap),
                 cap=str(cap),
             )
         return int(edition)
@@ -299,6 +296,24 @@ def _rows(db: sqlite3.Connection, where: str, values: tuple[Any, ...]) -> list[L
             LedgerEntry(number, dataset, edition, Budget(budget["epsilon"], budget["delta"]), priced, created, digest)
         )
     return entries
+
+
+def _left(earlier: Sequence[Sequence[Event]], asked: Sequence[Event], cap: Budget) -> str:
+    """What is left for a release like the one that was asked for, in words."""
+    spent = [event for events in earlier for event in events]
+    if not Spent.of([*spent, *asked]).within(cap):
+        left = max(float(cap.epsilon) - Spent.of_releases(earlier, cap).epsilon_at(cap.delta), 0.0)
+        return f"ε={_round_down(left)} at δ={plain(cap.delta)}"
+    # Too much only because Laplace and Gaussian noise are mixed: what this mixture leaves.
+    if not all(isinstance(event, PureEvent) for event in asked):
+        left = max(float(cap.epsilon) - Spent.of_gaussians(spent).epsilon_at(cap.delta), 0.0)
+        return f"ε={_round_down(left)} at δ={plain(cap.delta)} beside Laplace noise"
+    low, high = 0.0, float(cap.epsilon)
+    for _ in range(60):
+        middle = (low + high) / 2
+        fits = Spent.of_releases([*earlier, (PureEvent(Decimal(f"{middle:.9f}")),)], cap).within(cap)
+        low, high = (middle, high) if fits else (low, middle)
+    return f"ε={_round_down(low)} at δ=0 beside Gaussian noise"
 
 
 def _round_down(epsilon: float) -> str:

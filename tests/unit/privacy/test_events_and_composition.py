@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 from saibot.errors import InvalidBudget, SaibotError
 from saibot.privacy.budget import Budget
-from saibot.privacy.calibration import STEPS_PER_SIGMA, analytic_mu
-from saibot.privacy.events import Event, GaussianEvent, PureEvent, Spent, event_from_json
+from saibot.privacy.calibration import STEPS_PER_SIGMA, analytic_mu, gaussian_delta
+from saibot.privacy.events import Event, GaussianEvent, PureEvent, Spent, event_from_json, pure_mu
 
 gaussians = st.builds(GaussianEvent, st.floats(0.01, 2), st.integers(1, 500), st.sampled_from([4096, 8192, 16384]))
 pures = st.builds(PureEvent, st.decimals("0.0001", "5", places=6))
@@ -127,6 +130,69 @@ def test_within_and_the_epsilon_shown_to_people_tell_the_same_story(events: list
 def test_an_event_on_a_grid_too_coarse_to_be_certified_costs_everything():
     hopeless = Spent.of([GaussianEvent(0.1, 10_000, 1)])
     assert hopeless.epsilon_at(Decimal("1e-6")) == math.inf and not hopeless.within(Budget("1e30", "0.5"))
+
+
+# ------------------------------------------------------------------------------------------------ one after the other
+
+
+@given(st.lists(st.lists(st.one_of(gaussians, pures), min_size=1, max_size=3), min_size=1, max_size=4))
+def test_a_history_never_costs_less_than_its_sums_where_they_hold(releases: list[list[Event]]):
+    cap = Budget("6", "1e-6")
+    together, flat = Spent.of_releases(releases, cap), Spent.of([event for release in releases for event in release])
+    one_kind = flat.mu_squared == 0 or flat.pure_epsilon == 0
+    if len(releases) == 1 or one_kind:
+        assert together == flat
+    elif together != flat:
+        assert together == Spent.of_gaussians([event for release in releases for event in release])
+    else:  # sums, though mixed: all that is pure came first, and was too much to count as Gaussian
+        assert not any(isinstance(event, PureEvent) for release in releases[1:] for event in release)
+        assert not Spent.of_gaussians(releases[0]).within(cap)
+
+
+@pytest.mark.parametrize("epsilon", ["0.001", "0.1", "0.5", "1", "3", "10"])
+def test_a_pure_release_counts_as_the_least_gaussian_that_tells_as_much(epsilon: str):
+    """Randomised response is the worst pure release; the Gaussian that tells as much is no less telling at any level."""
+    e = float(epsilon)
+    mu = pure_mu(Decimal(epsilon))
+
+    def dominated(by: float) -> bool:
+        levels = [-e + 2 * e * i / 200 for i in range(200)]  # response's delta at the level, against the Gaussian's
+        response = [(math.exp(e) - math.exp(level)) / (1 + math.exp(e)) for level in levels]
+        return all(gaussian_delta(by, level) >= d for level, d in zip(levels, response, strict=True))
+
+    assert dominated(mu) and not dominated(mu * 0.999)
+
+
+def test_choosing_the_kind_of_noise_after_an_answer_gains_nothing():
+    """A tenth of mu^2, then the better of Gaussian and Laplace for the likelihood ratio so far, each to the limit.
+
+    Worst answers are normal with mean mu or 0, and randomised response; delta is then an integral over the first answer.
+    With epsilons added, the best choice reaches 1.66e-6 at a cap of 1e-6.
+    """
+    cap, delta = Budget("1", "1e-6"), 1e-6
+    whole = analytic_mu(cap, touched=24)
+    first = GaussianEvent(whole * 0.1**0.5, 12)
+    rest = math.sqrt(whole**2 - first.mu**2)
+
+    def reached(pure: float) -> float:
+        x = np.linspace(-8, 8 + first.mu, 200_001)
+        density = np.exp(-((x - first.mu) ** 2) / 2) / math.sqrt(2 * math.pi)
+        loss = first.mu * x - first.mu**2 / 2
+        after_gaussian = ndtr(rest / 2 - (1 - loss) / rest) - np.exp(1 - loss) * ndtr(-rest / 2 - (1 - loss) / rest)
+        # of randomised response: e^pure/(1+e^pure) with loss +pure, the rest with loss -pure
+        odds = math.exp(pure)
+        after_pure = odds / (1 + odds) * np.maximum(1 - np.exp(1 - loss - pure), 0)
+        after_pure = after_pure + 1 / (1 + odds) * np.maximum(1 - np.exp(1 - loss + pure), 0)
+        return float(np.trapezoid(density * np.maximum(after_gaussian, after_pure), x))
+
+    def most(fits: Callable[[Decimal], bool]) -> float:
+        return max(float(e) for e in (Decimal(i) / 1000 for i in range(1001)) if fits(e))
+
+    added = most(lambda e: Spent.of([first, PureEvent(e)]).within(cap))
+    counted = most(lambda e: Spent.of_releases([[first], [PureEvent(e)]], cap).within(cap))
+    assert added > 2 * counted > 0.2
+    assert reached(added) > 1.5 * delta
+    assert reached(counted) < 1.0001 * delta
 
 
 # ------------------------------------------------------------------------------------------------ against dp_accounting

@@ -156,7 +156,34 @@ def test_what_is_left_for_a_gaussian_release_can_be_spent_to_the_last_digit_show
         ledger.charge(gaussian(parts=1))
     left = refusal.value.left.removeprefix("ε=").split(" ")[0]
     assert 0.3 < float(left) < 0.6  # a third of mu^2 leaves less than two thirds of epsilon
-    ledger.charge(pure(left, release=b"the rest"))
+    rest = Budget(left, "1e-6")
+    ledger.charge(pure("0.5", asked=rest, events=(GaussianEvent(analytic_mu(rest, touched=24), 12),)))
+
+
+def test_laplace_noise_after_gaussian_noise_is_refused_with_what_is_left_for_it(ledger: Ledger):
+    """Whoever has seen Gaussian answers may not choose what suits them better by adding epsilons."""
+    ledger.charge(gaussian(parts=3))
+    with pytest.raises(BudgetExceeded, match="beside Gaussian noise is left") as refusal:
+        ledger.charge(pure("0.4"))
+    left = refusal.value.left.removeprefix("ε=").split(" ")[0]
+    assert 0.1 < float(left) < 0.2
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(pure(str(Decimal(left) + Decimal("0.0002"))))
+    ledger.charge(pure(left))
+    account = ledger.account("taxi")
+    assert account is not None and 0.999 < account.spent_epsilon <= 1
+
+
+def test_gaussian_noise_after_laplace_noise_adds_up_as_long_as_no_more_of_that_follows(ledger: Ledger):
+    """A first release that is pure and large is known before any answer: the rest is the Gaussian's."""
+    ledger.charge(pure("0.5"))
+    rest = GaussianEvent(analytic_mu(Budget("0.5", "1e-6"), touched=24) / 2**0.5, 12)
+    ledger.charge(pure("0.5", events=(rest,), release=b"first half"))
+    with pytest.raises(BudgetExceeded, match="beside Gaussian noise"):
+        ledger.charge(pure("0.01"))
+    ledger.charge(pure("0.5", events=(rest,), release=b"second half"))
+    account = ledger.account("taxi")
+    assert account is not None and account.left_epsilon < 1e-4
 
 
 def refused_charges() -> list[tuple[Charge, type[SaibotError]]]:
