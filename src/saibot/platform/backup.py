@@ -1,0 +1,193 @@
+"""Backup and restore: one tar file that any platform can be restored from, whatever database and file store it uses.
+
+    manifest.json          format, version, how many rows of each table
+    tables/NAME.jsonl      rows as they were at one moment
+    files/NAME             every file that the rows name
+
+A backup can be made while the platform runs. A dataset that is withdrawn meanwhile is left out. Searches and their results
+are not in it: they belong to their requesters and expire. Shards are made anew from the sketches.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import secrets
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Table, func, insert, select, text
+
+from saibot.errors import InvalidInput
+from saibot.platform.clock import now
+from saibot.platform.domains import file_name as domain_file_name
+from saibot.platform.publishing import file_name as sketch_file_name
+from saibot.platform.service import only_one
+from saibot.platform.settings import Settings
+from saibot.platform.storage.database import Database
+from saibot.platform.storage.files import FileStore, open_files, sync_folder
+from saibot.platform.storage.migrate import LATEST, migrate, revision
+from saibot.platform.storage.tables import datasets, domains, terms, tokens, trail, versions
+
+FORMAT = {"format": "saibot-backup", "version": 1}
+TABLES = (tokens, domains, datasets, versions, terms, trail)  # in the order in which they can be filled
+
+
+@dataclass(frozen=True)
+class BackedUp:
+    """What went in, or came out."""
+
+    datasets: int
+    domains: int
+    tokens: int
+    files: int
+
+    def to_json(self) -> dict[str, int]:
+        return {"datasets": self.datasets, "domains": self.domains, "tokens": self.tokens, "files": self.files}
+
+
+def backup(settings: Settings, target: Path) -> BackedUp:
+    """Write a backup of the platform with these settings, which may be running."""
+    database = Database(settings.database_url)
+    try:
+        if revision(database) != LATEST:
+            raise InvalidInput(
+                "there is no platform here, or one of another version.", hint="Start it once, then try again."
+            )
+        rows = _read_all(database)
+    finally:
+        database.close()
+    files = open_files(settings.files_address)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    try:
+        with temporary.open("xb") as sink:
+            os.fchmod(sink.fileno(), 0o600)
+            with tarfile.open(fileobj=sink, mode="w") as archive:
+                names, left_out = _write_files(archive, files, rows)
+                _leave_out(rows, left_out)
+                for table in TABLES:
+                    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows[table.name])
+                    _add(archive, f"tables/{table.name}.jsonl", lines.encode())
+                counts = {table.name: len(rows[table.name]) for table in TABLES}
+                manifest = FORMAT | {"revision": LATEST, "made": now(), "rows": counts, "files": names}
+                _add(archive, "manifest.json", json.dumps(manifest).encode())
+            sink.flush()
+            os.fsync(sink.fileno())
+        os.replace(temporary, target)
+        sync_folder(target.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return BackedUp(counts["datasets"], counts["domains"], counts["tokens"], len(names))
+
+
+def restore(settings: Settings, source: Path) -> BackedUp:
+    """Fill a platform that has nothing yet. All or nothing: the rows come in one transaction, after the files."""
+    settings.data.mkdir(parents=True, exist_ok=True)
+    lock = only_one(settings)
+    database = Database(settings.database_url)
+    try:
+        migrate(database)
+        with database.read() as connection:
+            if any(connection.execute(select(func.count()).select_from(table)).scalar_one() for table in TABLES):
+                raise InvalidInput("this platform is not empty.", hint="Restore into a new --data folder or database.")
+        files = open_files(settings.files_address)
+        with _opened(source) as archive:
+            manifest = _manifest(archive)
+            for name in manifest["files"]:
+                files.put(name, _member(archive, f"files/{name}"))
+            with database.write() as connection:
+                for table in TABLES:
+                    lines = _member(archive, f"tables/{table.name}.jsonl").decode().splitlines()
+                    rows = [json.loads(line) for line in lines]
+                    if table is versions:
+                        rows = [row | {"packed": False} for row in rows]
+                    for start in range(0, len(rows), 1000):
+                        connection.execute(insert(table), rows[start : start + 1000])
+                    if not database.is_sqlite and "number" in table.c:
+                        _continue_numbers(connection, table)
+    finally:
+        database.close()
+        lock.close()
+    counts = manifest["rows"]
+    return BackedUp(counts["datasets"], counts["domains"], counts["tokens"], len(manifest["files"]))
+
+
+# ------------------------------------------------------------------------------------------------ inside
+
+
+def _read_all(database: Database) -> dict[str, list[dict[str, Any]]]:
+    with database.snapshot() as connection:
+        return {table.name: [dict(row) for row in connection.execute(select(table)).mappings()] for table in TABLES}
+
+
+def _write_files(
+    archive: tarfile.TarFile, files: FileStore, rows: dict[str, list[dict[str, Any]]]
+) -> tuple[list[str], set[str]]:
+    """The names of all files written, and the digests of sketches that are gone meanwhile."""
+    names, gone = [], set()
+    for digest in dict.fromkeys(row["digest"] for row in rows["versions"]):
+        try:
+            with files.open(sketch_file_name(digest)) as file:
+                _add(archive, f"files/{sketch_file_name(digest)}", file.read())
+            names.append(sketch_file_name(digest))
+        except FileNotFoundError:
+            gone.add(digest)
+    for digest in dict.fromkeys(row["digest"] for row in rows["domains"]):
+        with files.open(domain_file_name(digest)) as file:
+            _add(archive, f"files/{domain_file_name(digest)}", file.read())
+        names.append(domain_file_name(digest))
+    return names, gone
+
+
+def _leave_out(rows: dict[str, list[dict[str, Any]]], gone: set[str]) -> None:
+    """Datasets that were withdrawn while the backup was made, or whose withdrawal was under way."""
+    leaving = {row["dataset"] for row in rows["versions"] if row["digest"] in gone}
+    leaving |= {row["number"] for row in rows["datasets"] if row["state"] != "live"}
+    rows["datasets"] = [row for row in rows["datasets"] if row["number"] not in leaving]
+    for name in ("versions", "terms"):
+        rows[name] = [row for row in rows[name] if row["dataset"] not in leaving]
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    facts = tarfile.TarInfo(name)
+    facts.size, facts.mode = len(content), 0o600
+    archive.addfile(facts, io.BytesIO(content))
+
+
+def _opened(source: Path) -> tarfile.TarFile:
+    try:
+        return tarfile.open(source, "r:")
+    except (tarfile.TarError, OSError):
+        raise InvalidInput(f"{source} is no backup, or it is cut off.", hint="`saibot backup FILE` writes one.") from None
+
+
+def _manifest(archive: tarfile.TarFile) -> dict[str, Any]:
+    try:
+        manifest: dict[str, Any] = json.loads(_member(archive, "manifest.json"))
+        known = {name: manifest.get(name) for name in FORMAT} == FORMAT and manifest["revision"] == LATEST
+    except (ValueError, AttributeError, KeyError):
+        known = False
+    if not known:
+        raise InvalidInput("the backup was made by another version of saibot.", hint="Restore it with that version.")
+    return manifest
+
+
+def _member(archive: tarfile.TarFile, name: str) -> bytes:
+    try:
+        file = archive.extractfile(name)
+        content = None if file is None else file.read()
+    except (KeyError, tarfile.TarError, OSError):
+        content = None
+    if content is None:
+        raise InvalidInput(f"the backup is cut off: it misses {name}.", hint="Use another backup.")
+    return content
+
+
+def _continue_numbers(connection: Any, table: Table) -> None:
+    """Postgres numbers rows by a counter of its own, which has to know about those that were just put in."""
+    last = f"(SELECT coalesce(max(number), 1) FROM {table.name})"
+    connection.execute(text(f"SELECT setval(pg_get_serial_sequence('{table.name}', 'number'), {last})"))

@@ -1,0 +1,68 @@
+"""A backup has everything but searches, and restores onto either database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from saibot.errors import InvalidInput
+from saibot.platform import Settings
+from saibot.platform.backup import backup, restore
+
+
+@pytest.mark.parametrize("target", ["sqlite", "postgres"])
+def test_a_restored_platform_answers_as_the_one_that_was_backed_up(
+    server: Any,
+    sketches: dict[str, bytes],
+    verbs: Any,
+    tmp_path: Path,
+    start_in_process: Any,
+    request: pytest.FixtureRequest,
+    target: str,
+) -> None:
+    provider = server.account("provider")
+    verbs.publish(provider, sketches["good"])
+    dataset = verbs.publish(provider, sketches["good2"]).json()
+    domain = f"kept-{provider.account}"
+    provider.put(f"/v1/domains/{domain}/1", content=b"k,level\na,x\n")
+    told = backup(server.settings, tmp_path / "backup.tar")
+    assert told.datasets >= 1 and (tmp_path / "backup.tar").stat().st_mode & 0o077 == 0
+    database = request.getfixturevalue("postgres")() if target == "postgres" else None
+    settings = Settings(data=tmp_path / "new", database=database, workers=1, pages=False, log_level="error")
+    assert restore(settings, tmp_path / "backup.tar") == told
+    copy: Any
+    for copy in start_in_process(settings):
+        again = copy.client(provider.headers["Authorization"].removeprefix("Bearer "))
+        assert again.get("/v1/me").json()["name"] == provider.account
+        assert again.get(f"/v1/datasets/{dataset['id']}").json() == provider.get(f"/v1/datasets/{dataset['id']}").json()
+        for name in ("good", "good2"):
+            digest = again.get(f"/v1/datasets/{dataset['id']}").json()["versions"][name == "good"]["digest"]
+            assert again.get(f"/v1/sketches/{digest}").content == sketches[name]
+        assert again.get(f"/v1/domains/{domain}/1/file").text == "key,level\na,x\n"
+        copy.app.state.platform.shards.catch_up()
+        admin = copy.client(server.admin.headers["Authorization"].removeprefix("Bearer "))
+        slice = admin.get("/v1/corpus", params={"limit": 1000}).json()["items"]
+        assert len(copy.app.state.platform.shards) == len({entry["digest"] for entry in slice})
+        assert verbs.publish(again, sketches["whole"]).status_code == 201  # numbers go on where they were
+    with pytest.raises(InvalidInput, match="not empty"):
+        restore(settings, tmp_path / "backup.tar")
+
+
+def test_a_backup_that_is_cut_off_restores_nothing(
+    fresh: Settings, tmp_path: Path, start_in_process: Any, sketches: dict[str, bytes], verbs: Any
+) -> None:
+    for server in start_in_process(fresh):
+        verbs.publish(server.account("provider"), sketches["good"])
+        backup(fresh, tmp_path / "whole.tar")
+    content = (tmp_path / "whole.tar").read_bytes()
+    make: Callable[[str], Settings] = lambda name: Settings(data=tmp_path / name, pages=False, workers=1, log_level="error")  # noqa: E731
+    for number, size in enumerate((0, 100, len(content) // 3, len(content) // 2)):
+        (tmp_path / "cut.tar").write_bytes(content[:size])
+        with pytest.raises(InvalidInput):
+            restore(make(f"cut-{number}"), tmp_path / "cut.tar")
+    with pytest.raises(InvalidInput):
+        backup(make("nothing"), tmp_path / "none.tar")
+    assert not (tmp_path / "none.tar").exists()
