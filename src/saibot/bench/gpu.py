@@ -17,25 +17,23 @@ from saibot.search.sweep import sweep
 
 
 def synthetic_base(keys: int, *, rows_per_key: int = 20, seed: int = 0) -> Base:
-    """A request with one own feature and a target, exact, as the engine would build it."""
+    """A request with two own features and a target, exact, as the engine would build it."""
     rng = np.random.default_rng(seed)
     counts = np.full(keys, float(rows_per_key))
-    x = rng.normal(size=keys) * np.sqrt(rows_per_key)
-    y = 0.5 * x + rng.normal(size=keys) * np.sqrt(rows_per_key)
+    own = rng.normal(size=(keys, 2)) * np.sqrt(rows_per_key)
+    theta = np.array([0.5, 0.2])
+    residual = rng.normal(size=keys) * np.sqrt(rows_per_key)
     n = counts.sum()
-    theta = np.array([0.0, 0.5])
-    residual = y - 0.5 * x
-    inverse = np.diag([1 / n, 1 / n])
     return Base(
-        inverse=inverse,
-        theta=theta,
-        tss=1.25 * n,
+        inverse=np.diag([1 / n] * 3),
+        theta=np.append(0.0, theta),
+        tss=(1 + float(theta @ theta)) * n,
         count=n,
         residual_total=float(residual.sum()),
         weight_total=float((residual**2).sum()),
         rows_per_key=float(rows_per_key),
         keys=keys,
-        linear=np.column_stack([counts, x, y, residual**2]),
+        linear=np.column_stack([counts, own, own @ theta + residual, residual**2]),
         square=np.column_stack([counts, residual**2]),
     )
 

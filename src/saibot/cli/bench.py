@@ -47,9 +47,15 @@ def bench_search(
     keys: Annotated[int, typer.Option(help="Keys of the domain.", min=2)] = 1000,
     rows: Annotated[int, typer.Option(help="Rows of the request.", min=10)] = 20_000,
     report: Annotated[Path | None, typer.Option(help="Folder for a figure of how the cost grows.")] = None,
+    larger_than_memory: Annotated[
+        bool, typer.Option("--larger-than-memory", help="Instead: write and search a corpus larger than memory.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """A greedy step over a memory-mapped corpus, against the merge-and-fit loop and against streaming memory."""
+    if larger_than_memory:
+        _bench_memory(json)
+        return
     from saibot.bench import scaling, search
 
     with progress(quiet=json) as tell:
@@ -67,3 +73,20 @@ def bench_search(
         ["share of streaming memory bandwidth", f"{number(100 * found.bandwidth_fraction, 3)} %"],
     ]
     print_table(f"{candidates:,} candidates, {keys:,} keys, {rows:,} rows", ["", "per candidate"], table, right=(1,))
+
+
+def _bench_memory(json: bool) -> None:
+    from saibot.bench import memory
+
+    with progress(quiet=json) as tell:
+        found = memory.bench_memory(tell=tell)
+    if json:
+        print_json(found.to_json())
+        return
+    table = [
+        ["corpus on disk", f"{number(found.corpus_gb, 3)} GB"],
+        ["memory of the machine", f"{number(found.memory_gb, 3)} GB"],
+        ["one greedy step", f"{number(found.step_seconds, 3)} s"],
+        ["memory the step needed for itself", f"{number(found.own_memory_mb, 3)} MB"],
+    ]
+    print_table(f"{found.candidates:,} candidates, {found.keys:,} keys", ["", ""], table, right=(1,))
