@@ -93,6 +93,7 @@ def make(wanted: Figure, config: RunConfig, *, out: Path, fresh: bool = False) -
     checks = wanted.check(frame)
     drawing = wanted.draw(frame)
     _save_png(drawing, png)
+    drawing.set_layout_engine("none")  # everything has its place by now
     drawing.savefig(svg, metadata={"Date": None})
     done = Reproduced(
         name=wanted.name,

@@ -30,7 +30,7 @@ from saibot.experiments.workloads.synthetic import BOUND, spd_matrices, union_mo
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
 
-RUNS, QUICK_RUNS = 1000, 20
+RUNS, QUICK_RUNS = 1000, 8
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 REQUESTS = ((5000, 50), (20_000, 200))  # rows, keys
 SIZES = (500, 1000, 2000, 5000, 10_000)

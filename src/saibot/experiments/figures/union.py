@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from saibot.experiments.figures import union_shapes as shapes
 from saibot.experiments.fitting import distance, repaired_slopes, slopes, statistics_error
 from saibot.experiments.workloads.synthetic import BOUND, spd_matrices, union_moments
 from saibot.privacy import Budget, Neighbours
-from saibot.privacy.mechanisms import PlanRequest, make_plan
+from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
 
 RUNS, QUICK_RUNS = 100, 12
 TABLES = 2
@@ -89,7 +89,8 @@ def union_noise(method: str, point: Point) -> tuple[EntryNoise, int] | None:
     bound: Bound = "closed" if "closed" in method else "numeric"
     match method:
         case "fpm" | "joint" | "joint-repair":
-            return EntryNoise.of_plan(whole_plan(method.removesuffix("-repair"), point, features=3), "global"), TABLES
+            plan = whole_plan(method.removesuffix("-repair"), point.epsilon, point.delta, features=3)
+            return EntryNoise.of_plan(plan, "global"), TABLES
         case "apm":
             return apm.union_noise(**facts, parts=parts), 1
         case "apm-single":
@@ -109,7 +110,8 @@ def union_noise(method: str, point: Point) -> tuple[EntryNoise, int] | None:
             return sf.sf2(rows=TABLES * point.n, **facts, parts=parts, bound=bound).values, TABLES * point.n
 
 
-def whole_plan(mechanism: str, point: Point, *, features: int) -> Any:
+@lru_cache(maxsize=256)
+def whole_plan(mechanism: str, epsilon: str, delta: str, *, features: int, rows: int | None = None) -> Plan:
     return make_plan(
         PlanRequest(
             mechanism=mechanism,
@@ -117,10 +119,10 @@ def whole_plan(mechanism: str, point: Point, *, features: int) -> Any:
             features=features,
             bound_squared=Decimal(int(BOUND**2)),
             order=2,
-            budget=Budget(point.epsilon, point.delta),
+            budget=Budget(epsilon, delta),
             neighbours=Neighbours.REPLACE_ONE,
             row_count_public=True,
-            rows=point.n,
+            rows=rows,
         )
     )
 
@@ -140,7 +142,8 @@ def measure_simple(config: RunConfig) -> pd.DataFrame:
         for place, method in enumerate(SIMPLE_METHODS):
             rng = np.random.default_rng((config.seed, 15, number, place))
             mechanism = method.removesuffix("-repair").removesuffix("-uncentred")
-            noise = EntryNoise.of_plan(whole_plan(mechanism, Point(n=n), features=2), "global")
+            rows = n if mechanism == "fpm-opt" else None  # only the scatter's sensitivity depends on them
+            noise = EntryNoise.of_plan(whole_plan(mechanism, "1", "1e-6", features=2, rows=rows), "global")
             drawn = noise.drawn(rng, (runs,))
             if method == "fpm-opt":
                 found = slopes(scatter + drawn)  # sums of centred rows are 0, and have no noise
