@@ -77,17 +77,19 @@ class Spent:
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Spent:
-        mu_squared, touched, steps, pure = 0.0, 0, STEPS_PER_SIGMA, Decimal(0)
+        squares, touched, steps, pure = [0.0], 0, STEPS_PER_SIGMA, Decimal(0)
         for event in events:
             match event:
                 case GaussianEvent():
-                    mu_squared += event.mu**2
+                    squares.append(event.mu**2)
                     touched += event.touched
                     steps = min(steps, event.steps)
                 case PureEvent():
                     with localcontext(EXACT):
                         pure += event.epsilon
-        return cls(mu_squared, touched, steps, pure)
+        return cls(
+            math.fsum(squares), touched, steps, pure
+        )  # rounded once, so that small ones are not lost beside a large one
 
     @classmethod
     def of_releases(cls, releases: Sequence[Sequence[Event]], cap: Budget) -> Spent:

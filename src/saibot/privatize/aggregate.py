@@ -64,6 +64,11 @@ class Rows:
     def features(self) -> tuple[str, ...]:
         return (self.component.name,) if self.component else tuple(column.name for column in self.columns)
 
+    @property
+    def card_features(self) -> int:
+        """Features of the card behind these columns: no more columns than that are other than 0 in one row."""
+        return 1 if self.component else card_features(self.columns)
+
 
 def count_rows(rows: Rows) -> int:
     """The number of rows that are kept; public under replace-one with one row per individual, and sensitive otherwise."""
@@ -91,7 +96,7 @@ def grid_rows(rows: Rows, grid: Grid) -> ibis.Table:
     names = list(named)
     for number, part in enumerate(rows.key.parts if rows.key else ()):
         named[f"k{number}"] = _day(table[part.column]) if part.dates else table[part.column]
-    return to_steps(table.select(**named), names, grid, card_features=1 if rows.component else card_features(rows.columns))
+    return to_steps(table.select(**named), names, grid, card_features=rows.card_features)
 
 
 def _day(cell: ir.Column) -> ir.Column:

@@ -103,13 +103,9 @@ def to_steps(table: ibis.Table, names: list[str], grid: Grid, *, card_features: 
     Rounding moves one column of each card feature (the other levels of a category are 0) by at most half a step. So a row
     that is shorter than the bound by sqrt(card features)/2 is rounded as it is, and a longer one is shrunk to that first.
     """
-    if card_features * grid.one**2 <= grid.norm_squared:  # no row of the box can be too long
+    if box_fits(grid, card_features):
         return table.mutate(**{name: _rounded(table[name]) for name in names})
-    bound = math.sqrt(grid.norm_squared)
-    lost_in_floats = 1e-6 + bound * (len(names) + 8) * 2.0**-50
-    reach = _short(bound - math.sqrt(card_features) / 2 - lost_in_floats)
-    if reach <= 0:
-        raise InvalidCard("the norm bound is smaller than a step of the grid.", hint="Raise --bound.")
+    reach = clip_length(grid, columns=len(names), card_features=card_features)
     squares = [table[name] * table[name] for name in names]
     measured = table.mutate(**{_LENGTH: reduce(add, squares)})
     # At least reach^2, so that a row is never made longer: sqrt rounds to nearest, and reach is a float.
@@ -118,6 +114,21 @@ def to_steps(table: ibis.Table, names: list[str], grid: Grid, *, card_features: 
     shrunk = measured.mutate(**{_LENGTH: shrink})
     kept = [column for column in table.columns if column not in names]
     return shrunk.select(*kept, **{name: _rounded(shrunk[name] * shrunk[_LENGTH]) for name in names})
+
+
+def box_fits(grid: Grid, card_features: int) -> bool:
+    """Whether no row of the box can be longer than the bound."""
+    return card_features * grid.one**2 <= grid.norm_squared
+
+
+def clip_length(grid: Grid, *, columns: int, card_features: int) -> float:
+    """How long a row may be that is about to be rounded, in steps; refused where rounding alone fills the ball."""
+    bound = math.sqrt(grid.norm_squared)
+    lost_in_floats = 1e-6 + bound * (columns + 8) * 2.0**-50
+    reach = _short(bound - math.sqrt(card_features) / 2 - lost_in_floats)
+    if reach <= 0:
+        raise InvalidCard("the norm bound is smaller than a step of the grid.", hint="Raise --bound.")
+    return reach
 
 
 def norm_squared(table: ibis.Table, names: list[str]) -> ir.IntegerColumn:

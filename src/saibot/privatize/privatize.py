@@ -29,9 +29,9 @@ from saibot.privatize.aggregate import Rows, aggregate, count_rows
 from saibot.privatize.card import Card
 from saibot.privatize.component import buy_component, moments_plan
 from saibot.privatize.noise import NoiseSource, OpenDPNoise
-from saibot.privatize.prepare import Grid, check_bounds
+from saibot.privatize.prepare import Grid, box_fits, check_bounds, clip_length
 from saibot.privatize.read import BackendName, TableLike, open_table
-from saibot.privatize.release import NoisyStatistics, choose_grid, release, value_count
+from saibot.privatize.release import MAX_BITS, NoisyStatistics, choose_grid, release, value_count
 from saibot.privatize.schema import (
     ReleaseKey,
     check_names,
@@ -169,9 +169,7 @@ def prepare(
     most_rows = _most_rows(request, row_count)
     plans = _plans(request, rows, key, row_count, row_count_public)
     grid = choose_grid(plans[0], most_rows=1 if request.per_tuple else most_rows)
-    for column in rows.columns:
-        if column.feature is not None and column.feature.kind == "numeric":
-            check_bounds(column.feature, grid)
+    _check_grid(rows, plans[0], grid)
     draws = value_count(plans[0], key.level_sizes if key else ())
     if request.per_tuple:
         draws = local.check_local(plans[0], key.level_sizes if key else (), row_count or 0)
@@ -297,6 +295,16 @@ def _plans(
     moments = moments_plan(main, rows, component, extra_touched=touched)
     rest = replace(main, share=1 - share, extra_touched=moments.touched - touched)
     return make_plan(rest), moments
+
+
+def _check_grid(rows: Rows, plan: Plan, grid: Grid) -> None:
+    """What preparation would refuse later, when the budget may have been spent: bounds and a norm bound too small for it."""
+    for column in rows.columns:
+        if column.feature is not None and column.feature.kind == "numeric":
+            check_bounds(column.feature, Grid(MAX_BITS, grid.bound_squared))  # a component is bought on a grid of its own
+    card_features = rows.card_features if plan.request.features > 1 else 1
+    if not box_fits(grid, card_features):
+        clip_length(grid, columns=plan.request.features, card_features=card_features)
 
 
 def _default_layout(mechanism: str, key: ReleaseKey | None) -> str:

@@ -55,6 +55,12 @@ def test_a_small_pure_event_is_not_rounded_away_by_a_large_one():
     assert Spent.of(almost).pure_epsilon > 1
 
 
+def test_small_gaussian_events_are_not_rounded_away_by_a_large_one():
+    small = [GaussianEvent(1e-8, 1)] * 1000
+    assert 1.0 + 1e-16 == 1.0  # one by one, none of them would count
+    assert Spent.of([GaussianEvent(1.0, 1), *small]).mu_squared > 1 + 0.9e-13
+
+
 def test_the_coarsest_grid_of_all_events_is_the_one_that_counts():
     assert Spent.of([GaussianEvent(0.1, 1, 8192), GaussianEvent(0.1, 1, 512)]).steps == 512
 

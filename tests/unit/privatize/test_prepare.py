@@ -304,3 +304,13 @@ def test_features_that_read_the_same_column_stay_inside_the_ball(ready: Callable
 def test_a_ball_within_one_step_of_the_grid_is_refused(ready: Callable[..., Prepared]) -> None:
     with pytest.raises(SaibotError):
         steps(ready, pl.DataFrame({"x": [1.0]}), NUMERIC, bound=Decimal("0.000001"))
+
+
+def test_a_norm_bound_below_a_step_is_refused_before_bounds_are_bought(ledger: Ledger) -> None:
+    card = Card.parse(NUMERIC | {"features": {"x": {"bounds": {"buy": "0.1"}}, "y": {"bounds": [0, 1]}}})
+    frame = pl.DataFrame({"x": [1.0, 2.0], "y": [1.0, 2.0]})
+    for bound in ("0.00001", "0.00003"):
+        request = ReleaseRequest(card, Budget("1", "1e-6"), Neighbours.REPLACE_ONE, bound=Decimal(bound), allocation="equal")
+        with pytest.raises(SaibotError):
+            privatize(frame, request, ledger)
+    assert ledger.accounts() == []
