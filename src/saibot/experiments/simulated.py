@@ -26,6 +26,7 @@ from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
 from saibot.search.many_to_many import KeyedStatistics, many_to_many_r2
 from saibot.search.scoring import Scores, score
 from saibot.search.state import State
+from saibot.search.steadying import training_state
 from saibot.search.sweep import sweep
 
 PROVIDERS, USEFUL = 300, 30
@@ -98,7 +99,7 @@ def lookup_truth(world: World) -> np.ndarray:
 
 def score_values(moments: KeyedMoments, values: np.ndarray, *, quantile: float) -> Scores:
     """The engine's own sweep and scoring, on arrays."""
-    base = State.of(moments, "y").base(np.arange(values.shape[1]), values.shape[1])
+    base = training_state(moments, "y").base(np.arange(values.shape[1]), values.shape[1])
     centred = np.ascontiguousarray(values - values.mean(axis=1, keepdims=True))
     return score(*sweep(centred, base.linear, base.square), base, quantile=quantile)
 

@@ -21,6 +21,7 @@ from saibot.search.engine import Board, Candidate, Engine, Group, identity
 from saibot.search.request import SearchOptions, SearchRequest
 from saibot.search.result import Dropped, Found, SearchResult, Step
 from saibot.search.state import State
+from saibot.search.steadying import training_state
 from saibot.search.unions import Addition, UnionScore, additions, describe_union, enlarged, score_union
 
 Progress = Callable[[str, float | None], None]
@@ -167,7 +168,7 @@ class _Work:
 
     def _rebuilt(self, moments: KeyedMoments) -> State:
         """The enlarged table around its own means, with the lookups that were taken."""
-        state = State.of(moments, self.request.target)
+        state = training_state(moments, self.request.target)
         for name, values in self.lookups:
             state = state.with_lookup(name, values, centre=state.centre_of(values))
         return state
@@ -191,7 +192,7 @@ class _Work:
 
 def first_states(request: SearchRequest) -> tuple[State, State | None]:
     """Training and test table before any augmentation, both around the training table's means."""
-    train = State.of(request.train, request.target)
+    train = training_state(request.train, request.target)
     if request.test is None:
         return train, None
     test = request.test.select(request.train.features)
