@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RANKED = [
-    *("dataset", "feature", "kind", "key", "gain", "lower", "upper"),
-    *("coefficient", "reliability", "rows", "step", "note", "digest"),
+    *("dataset", "feature", "kind", "key", "gain", "lower", "upper", "potential"),
+    *("coefficient", "reliability", "coverage", "privacy_share", "rows", "step", "note", "digest"),
 ]
 
 
@@ -86,14 +86,17 @@ class Augmented:
         rows = [
             {
                 "dataset": found["dataset"],
-                "feature": found["feature"],
+                "feature": found["feature"] or ", ".join(found.get("features", ())) or None,
                 "kind": found["kind"],
                 "key": key_label(found["key"]),
                 "gain": found["gain"],
                 "lower": found["interval"][0],
                 "upper": found["interval"][1],
+                "potential": found.get("potential"),
                 "coefficient": found["coefficient"],
                 "reliability": found["reliability"],
+                "coverage": found.get("coverage"),
+                "privacy_share": found.get("privacy_share"),
                 "rows": found["rows"],
                 "step": taken.get(identity(found)),
                 "note": found["note"],

@@ -7,7 +7,7 @@ belong to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -108,9 +108,17 @@ class Domains:
                 for number in range(len(sketch.header.key.parts) if sketch.header.key else 0):
                     yield self.of_part(sketch, number)
 
+    @cached_property
+    def _ids_by_part(self) -> dict[str, frozenset[str]]:
+        """For every part of a key in the corpus, the key domains that it is a part of."""
+        found: dict[str, set[str]] = {}
+        for id in self._corpus.key_ids if self._corpus is not None else ():
+            for part in id.split("+"):
+                found.setdefault(part, set()).add(id)
+        return {part: frozenset(ids) for part, ids in found.items()}
+
     def fits(self, texts: Sequence[str], rows: np.ndarray) -> list[Fit]:
         """The domains that hold any of a column's keys, best first; `rows` counts the rows of each key text."""
-        ids = self._corpus.key_ids if self._corpus is not None else {}
         total = max(int(rows.sum()), 1)
         common = [texts[i] for i in np.argsort(-rows)[:LOOKED_AT]]
         found = []
@@ -120,15 +128,15 @@ class Domains:
             places = places_of(texts, domain)
             coverage = float(rows[places < len(domain)].sum()) / total
             if coverage > 0:
-                found.append(Fit(domain, coverage, opened(domain, ids)))
+                found.append(Fit(domain, coverage, opened(domain, self._ids_by_part)))
         return sorted(found, key=lambda fit: (not fit.opens, -fit.coverage, -len(fit.opens), len(fit.domain)))
 
 
-def opened(domain: KeyDomain, ids: Iterable[str]) -> frozenset[str]:
+def opened(domain: KeyDomain, ids_by_part: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """The key domains of a corpus that this one is part of the way to: some part of their key is a function of it."""
     levels = (domain.with_levels([name]).level_values(1) for name, _ in domain.parents)
     own = {view_id([domain.keys_digest]), *(view_id([keys_digest(values)]) for values in levels)}
-    return frozenset(id for id in ids if not own.isdisjoint(id.split("+")))
+    return frozenset().union(*(ids_by_part.get(part, frozenset()) for part in own))
 
 
 def best_domains(name: str, column: str, fits: Sequence[Fit]) -> KeyColumn | None:

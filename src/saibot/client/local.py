@@ -72,6 +72,7 @@ def local_request(
         key=key,
         name=name,
         facts=_facts(units, card),
+        own=() if card is None else (card.dataset.name,),
         terms=Terms(
             units=units,
             features=tuple(FeatureColumn(n, columns[n], missing=units[n].offset) for n in columns if n != target),
