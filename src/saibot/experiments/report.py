@@ -16,7 +16,7 @@ table { border-collapse: collapse; } td, th { padding: .15rem .8rem .15rem 0; te
 .grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 480px), 1fr)); gap: 1.2rem; }
 article { border: 1px solid var(--line); border-radius: 8px; padding: .8rem 1rem; min-width: 0; }
 article.wide { grid-column: 1 / -1; } article h3 { margin: 0; font-size: 1.05rem; }
-img { max-width: 100%; height: auto; } ul { padding-left: 1.1rem; margin: .4rem 0; }
+img { max-width: 100%; height: auto; } ul { list-style: none; padding: 0; margin: .4rem 0; }
 .pass { color: var(--good); } .differ { color: var(--other); } .badge { font-weight: 600; white-space: nowrap; }
 """
 FAMILIES = (
@@ -34,6 +34,8 @@ def write_page(made: list[Reproduced], out: Path) -> Path:
     for done in made:
         groups.setdefault(_family(done.name), []).append(done)
     passed = sum(done.verdict == "pass" for done in made)
+    checks = [check for done in made for check in done.checks]
+    held = sum(check.passed for check in checks)
     commits = ", ".join(sorted({done.commit for done in made}))
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
@@ -43,7 +45,7 @@ def write_page(made: list[Reproduced], out: Path) -> Path:
         "<p class='about'>The figures of the Saibot paper and ours, each run anew and checked against what it should show. "
         "<span class='badge pass'>pass</span>: the shape is the paper's. <span class='badge differ'>differ</span>: it is "
         "not, and the reason stands beside it.</p>",
-        f"<p>{passed} of {len(made)} figures have the expected shape. "
+        f"<p>{passed} of {len(made)} figures have the expected shape in every point; {held} of {len(checks)} checks hold. "
         f"<span class='small'>Code at {escape(commits)}.</span></p>",
         _overview(made),
     ]
