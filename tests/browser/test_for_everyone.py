@@ -1,0 +1,147 @@
+"""Pages for everybody: by keyboard alone, for assistive technology, on a phone, in dark mode, with large results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from saibot.platform.catalog import Filter
+
+Open = Callable[..., Page]
+PAGES = (
+    *("catalogue", "nothing found", "dataset", "no key", "ask", "plan", "budget", "withdraw"),
+    *("searches", "result", "sign-in", "error"),
+)
+
+
+def address(site: Any, name: str) -> str:
+    """Where a page of the list is on this site."""
+    if name in ("dataset", "withdraw", "no key"):
+        provider = "port-authority" if name == "no key" else "united"
+        listed = site.platform.catalog.list(site.caller("united"), Filter(provider=provider)).items
+        return f"/datasets/{json.loads(listed[0])['id']}" + ("/withdraw" if name == "withdraw" else "")
+    if name == "result":
+        return f"/searches/{site.found_by('united')}"
+    known = {"catalogue": "/", "nothing found": "/?q=unicorns", "error": "/datasets/nowhere"}
+    return known.get(name, f"/{name}")
+
+
+@pytest.mark.parametrize("scheme, width", [("light", 390), ("dark", 1200)])
+def test_no_page_has_a_serious_finding_or_needs_sideways_scrolling(
+    visit: Open, site: Any, watch: Any, scheme: str, width: int
+) -> None:
+    watch.expected = ("404",)
+    page = visit("/", user="united", width=width, scheme=scheme)
+    found = {}
+    for name in PAGES:
+        if name == "sign-in":
+            page.context.clear_cookies()
+        page.goto(site.address + address(site, name))
+        page.wait_for_load_state("networkidle")
+        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+        report = Axe().run(page).response
+        serious = [v for v in report["violations"] if v["impact"] in ("serious", "critical")]
+        found |= {f"{name}: {v['id']}": [node["html"][:150] for node in v["nodes"]] for v in serious}
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            found[f"{name}: wider than the screen"] = []
+    assert found == {}
+
+
+def test_everything_can_be_done_with_the_keyboard_alone(visit: Open, site: Any) -> None:
+    page = visit("/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("Tab")
+    page.keyboard.type("united flights")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**q=united**")
+    tab_to(page, "United flights out of New York, 2013")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/datasets/*")
+    tab_to(page, "The plan: noise of every block")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("table").filter(has_text="Sensitivity")).to_be_visible()
+
+    page.goto(f"{site.address}/sign-in?next=/budget")
+    page.keyboard.type(site.tokens["united"])  # the only field has the focus
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/budget")
+    tab_to(page, "Withdraw… ua-flights-2013 by day")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/withdraw")
+    tab_to(page, "Keep it")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/datasets/*")
+
+    page.goto(site.address + address(site, "result"))
+    tab_to(page, "Gain in R²")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("columnheader", name="Gain in R²")).to_have_attribute("aria-sort", "descending")
+
+
+def tab_to(page: Page, text: str) -> None:
+    """Press Tab until the element with this text has the focus, and check at each stop that one can see where it is."""
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            continue  # round the browser's own buttons
+        words, outline = page.evaluate(
+            "[document.activeElement.textContent.trim(), getComputedStyle(document.activeElement).outlineStyle]"
+        )
+        assert outline != "none", f"no visible focus on {words[:40]!r}"
+        if words.startswith(text):
+            return
+    raise AssertionError(f"{text!r} cannot be reached by Tab")
+
+
+def test_charts_follow_the_colour_scheme(visit: Open, site: Any) -> None:
+    page = visit(address(site, "dataset"))
+    label = page.locator("figure[data-chart=profile-chart] svg text").first
+    expect(label).to_be_visible()
+    light = label.get_attribute("fill")
+    page.emulate_media(color_scheme="dark")
+    expect(label).not_to_have_attribute("fill", light or "")
+
+
+def test_a_result_with_a_thousand_candidates_is_sorted_and_narrowed_in_the_page(visit: Open, site: Any) -> None:
+    id = site.found_by("ana")
+    path = site.platform.searches.folder / id / "result.json"
+    document = json.loads(path.read_bytes())
+    some = document["ranked"]
+    many = [
+        some[i % len(some)] | {"dataset": f"agency-{i}", "digest": f"{i:064x}", "gain": 1 / (i + 1)} for i in range(1000)
+    ]
+    path.write_text(json.dumps(document | {"ranked": many}))
+    page = visit(f"/searches/{id}", user="ana")
+    rows = page.locator("#ranked tbody tr")
+    expect(rows).to_have_count(1000)
+    expect(page.locator("figure[data-chart=gains-chart] svg")).to_be_visible()
+    page.get_by_role("button", name="Gain in R²").click()
+    page.get_by_role("button", name="Gain in R²").click()
+    expect(rows.first).to_contain_text("agency-999")
+    page.get_by_label("Show only candidates with").fill("agency-77")
+    assert page.locator("#ranked tbody tr:visible").count() == 11
+    path.write_text(json.dumps(document))
+
+
+def test_an_empty_platform_says_how_to_begin(visit: Open, empty_site: Any) -> None:
+    page = visit("/", at=empty_site)
+    expect(page.get_by_role("heading", name="still empty")).to_be_visible()
+    expect(page.get_by_text("saibot publish")).to_be_visible()
+
+
+def test_pages_work_without_script(visit: Open, site: Any) -> None:
+    page = visit("/plan?rows=5000&keys=100", java_script_enabled=False)
+    expect(page.get_by_text("of what the raw values would explain survives,")).to_be_visible()
+    page.get_by_label("Rows", exact=True).fill("500000")
+    page.get_by_role("button", name="Show what to expect").click()
+    expect(page.get_by_role("row", name="Rows per key 5,000")).to_be_visible()
+    page.goto(site.address + address(site, "dataset"))
+    expect(page.get_by_text("The table has the same numbers").first).to_be_visible()
