@@ -20,7 +20,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]' -c constraints.txt
 	@touch $@
 
-demo: $(READY) ## privatise and inspect one airline's real flights
+demo: $(READY) ## the whole story on real flights: publish, search, train; about a minute
 	@$(BIN)/saibot demo
 
 test: $(READY) ## run the tests (creates .venv first if need be)

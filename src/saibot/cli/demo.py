@@ -1,4 +1,4 @@
-"""`saibot demo`: the story on real flight data, no questions asked."""
+"""`saibot demo`: the whole story on real flight data, no questions asked."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, number, print_json, print_table, progress
+from saibot.cli.show import JsonOption, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from saibot.client import Augmented
+    from saibot.demo.story import Story
+
+BAR = 24  # letters of an error bar
 
 
 def add_to(app: typer.Typer) -> None:
@@ -18,38 +24,125 @@ def add_to(app: typer.Typer) -> None:
 
 
 def demo(
-    airline: Annotated[str, typer.Option(help="Carrier code of the airline that plays the provider.")] = "ua",
-    folder: Annotated[Path, typer.Option(help="Where the demo keeps its files.")] = Path("demo-output"),
+    folder: Annotated[Path, typer.Option(help="Where the demo keeps its files. A second run there is quicker.")] = Path(
+        "demo-output"
+    ),
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Keep the platform running afterwards, with its web pages.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="With --serve: the port to listen at; 0 for any free one.", min=0)] = 8642,
     json: JsonOption = False,
 ) -> None:
-    """Privatise one airline's real flights of 2013 and look at what its sketch tells a stranger."""
+    """Publish fifteen airlines' real flights of 2013 privately, and find out what they tell JetBlue about its delays."""
+    from saibot.demo.report import write_report
     from saibot.demo.story import tell_story
 
     with progress(quiet=json) as tell:
-        story = tell_story(folder, airline.lower(), progress=tell)
+        story = tell_story(folder, progress=tell)
+        tell("writing the report", None)
+        report = folder / "report.html"
+        write_report(story, report)
     if json:
-        print_json(story.to_json())
-        return
-    sketch = story.released.sketch
-    typer.echo(f"{sketch.header.dataset.title}: {sketch.header.rows:,} flights stay on this machine, in {story.table}.")
-    if story.released.repeated:
-        typer.echo("This very sketch had been bought before, so it is handed out again: the ledger was not charged.")
+        print_json(story.to_json() | {"report": str(report)})
+        sys.stdout.flush()
     else:
-        typer.echo("The ledger was charged ε=1, δ=1e-6 before any noise was drawn.")
-    typer.echo(f"What may leave is the sketch {story.sketch}: arrivals and departures per day, each number with noise.\n")
+        _tell(story)
+        typer.echo(f"The whole story with pictures: {report}\n")
+    if serve:
+        _serve(story, port, quiet=json)
+    elif not json:
+        _next(story)
+
+
+def _tell(story: Story) -> None:
+    from saibot.demo.flights import CAP
+    from saibot.demo.report import at_most, score_rows
+    from saibot.demo.story import DELTA, EPSILON
+
+    most = max(publisher.spent for publisher in story.publishers)
+    typer.echo(f"{len(story.publishers)} providers published {story.sketches} sketches, each with ε={EPSILON}, δ={DELTA};")
+    typer.echo(
+        f"the four of one airline come to ε={at_most(most)} in its ledger (cap {CAP}). Their rows stayed where they were."
+    )
+    typer.echo("JetBlue fetched the sketches and searched at home: exact, nothing sent, nothing spent.\n")
+    _ranking(story.local)
+    _path("at home: R² of the linear model, step by step", story.local)
+    typer.echo(f"Then JetBlue asked the platform itself, with two sketches of its own flights (ε={EPSILON} each):\n")
+    _path("private request: R² as estimated through the noise of both sides", story.private)
     rows = [
-        [f.name, f"{number(story.truth[f.name])}", f"{number(f.mean.value)} ± {number(f.mean.error, 2)}", f.unit]
-        for f in story.profile.features
+        [row["label"], f"{row['r2']:.3f}", "" if row["private"] else "NOT PRIVATE: for comparison"]
+        for row in score_rows(story)
     ]
-    print_table("mean delay", ["feature", "truth (airline only)", "from the sketch (anyone)", "unit"], rows, right=(1, 2))
-    saibot = _this_command()
+    title = f"scikit-learn on JetBlue's rows: R² on {story.scores.test_rows:,} held-out flights"
+    print_table(title, ["linear regression", "R²", ""], rows, right=(1,))
+    typer.echo("What is not private joined the raw rows of all airlines, which only a demo with public flights may do.")
+
+
+def _ranking(found: Augmented) -> None:
+    """The best candidates with their error bars."""
+    frame = found.to_frame().head(10)
+    most = max(float(frame.upper.max()), 1e-9) if len(frame) else 1.0
+    rows = [
+        [
+            str(place),
+            f"{row.dataset}.{row.feature}",
+            row.key,
+            f"+{row.gain:.3f}",
+            error_bar(row.lower, row.gain, row.upper, most),
+            f"{row.lower:.3f}–{row.upper:.3f}",
+        ]
+        for place, row in enumerate(frame.itertuples(), start=1)
+    ]
+    title = f"gain in R² of each candidate by itself, the surest of {found.document['candidates']} first"
+    print_table(title, ["", "candidate", "joined on", "gain", f"0 to {most:.2f}", "interval"], rows, right=(0, 3))
+
+
+def error_bar(low: float, middle: float, high: float, most: float) -> str:
+    """`├──●──┤` on a line from 0 to `most`."""
+    place = [min(max(round(value / most * (BAR - 1)), 0), BAR - 1) for value in (low, middle, high)]
+    line = [" "] * BAR
+    for i in range(place[0], place[2] + 1):
+        line[i] = "─"
+    line[place[0]], line[place[2]] = "├", "┤"
+    line[place[1]] = "●"
+    return "".join(line)
+
+
+def _path(title: str, found: Augmented) -> None:
+    rows = [
+        ["own features" if i == 0 else f"{i}  + {step.column}", f"{step.train_r2:.3f}", f"{step.test_r2:.3f}"]
+        for i, step in enumerate(found.path().itertuples())
+    ]
+    print_table(title, ["model", "training", "held out"], rows, right=(1, 2))
+
+
+def _next(story: Story) -> None:
+    saibot, folder = _this_command(), story.folder
+    airline = story.publishers[0].party
     typer.echo("next:")
     for command, why in (
-        (f"{saibot} inspect {story.sketch}", "what the sketch says about itself"),
-        (f"SAIBOT_HOME={folder}/home {saibot} ledger", "what was spent, and what is left"),
-        (f"{saibot} privatize {story.table} --key day --dry-run", "the plan, without spending anything"),
+        (f"{saibot} demo --serve", "the platform with its web pages"),
+        (f"SAIBOT_HOME={airline.folder}/ledger {saibot} ledger", "what an airline has spent, and what is left"),
+        (f"less {airline.card}", "what an airline has to say before it publishes"),
+        (f"less {folder}/requester/result.json", "what the search found, for other programs"),
     ):
         typer.echo(f"  {command:<66} {why}")
+
+
+def _serve(story: Story, port: int, *, quiet: bool) -> None:
+    """The platform of the story once more, now on a port."""
+    from saibot.cli.serve import listen, run
+    from saibot.embedded import embedded_settings, make_app
+
+    settings = embedded_settings(story.platform_folder)
+    listening = listen("127.0.0.1", port)
+
+    def ready(address: str) -> None:
+        if not quiet:
+            typer.echo(f"The platform listens at {address}. Sign in as JetBlue with the token\n\n  {story.token}\n")
+            typer.echo("Stop with ctrl-C.")
+
+    run(make_app(settings), listening, ready)
 
 
 def _this_command() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,12 +42,12 @@ def serve(
     from saibot.embedded import make_app
 
     settings = _settings(data=data, database=database, files=files, workers=workers)
-    listening = _listen(host, port)
+    listening = listen(host, port)
     app = make_app(settings)
-    run(app, settings, listening, proxy=proxy, json=json)
+    run(app, listening, lambda address: _ready(address, settings, json=json), proxy=proxy)
 
 
-def run(app: FastAPI, settings: Settings, listening: socket.socket, *, proxy: bool = False, json: bool = False) -> None:
+def run(app: FastAPI, listening: socket.socket, ready: Callable[[str], None], *, proxy: bool = False) -> None:
     """Serve until a signal, then end cleanly: what is under way is finished or told to stop, and files are closed."""
     import uvicorn
 
@@ -57,7 +58,8 @@ def run(app: FastAPI, settings: Settings, listening: socket.socket, *, proxy: bo
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if self.started:
-                _ready(address, settings, json=json)
+                ready(address)
+                sys.stdout.flush()
 
     config = uvicorn.Config(
         app,
@@ -95,7 +97,7 @@ def _settings(**given: Any) -> Settings:
         raise InvalidInput(f"the setting SAIBOT_{name.upper()} cannot be used: {first['msg']}.") from None
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     from saibot.errors import InvalidInput
 
     try:
@@ -114,10 +116,8 @@ def _ready(address: str, settings: Settings, *, json: bool) -> None:
     token = settings.data / ADMIN_TOKEN
     if json:
         print_json({"address": address, "data": str(settings.data), "admin_token_file": str(token)})
-        sys.stdout.flush()
         return
     typer.echo(f"Saibot listens at {address}; API documentation at {address}/docs")
     typer.echo(f"Data in {settings.data}; the admin's token in {token}")
     typer.echo(f"  saibot login {address} --token-file {token}     # then: saibot token create NAME --role provider")
     typer.echo("Stop with ctrl-C.")
-    sys.stdout.flush()
