@@ -56,7 +56,7 @@ class Platform:
         self.domains = Domains(self.database, self.files, self.trail, settings, corpus / "domains")
         self.domains.restore_copies()
         self.catalog = Catalog(self.database)
-        self.shards = Shards(self.database, self.files, self.domains, corpus, self.log)
+        self.shards = Shards(self.database, self.files, corpus, self.log)
         self.publishing = Publishing(
             self.database,
             self.files,

@@ -10,39 +10,45 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import select, update
 
-from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
-from saibot.platform.domains import Domains
+from saibot.errors import InvalidInput
+from saibot.platform.jobs.process import WorkerProcess
 from saibot.platform.logs import Log
+from saibot.platform.packing import Packing
 from saibot.platform.publishing import file_name
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import FileStore, write_durably
 from saibot.platform.storage.tables import datasets, terms, versions
-from saibot.search.asking import known_domains
 from saibot.search.corpus import Corpus
-from saibot.sketch import SUFFIX, KeyDomain, Sketch, read_sketch
+from saibot.sketch import SUFFIX, KeyDomain
 
 BATCH = 256
-MERGED_AT = 8  # shards of about one size
-LARGEST = 64 << 20  # bytes of a shard that is still merged with others: a withdrawal rewrites at most this
+SMALL = 3000  # sketches: up to here packing is done in this process
+SHARE = 0.25  # of the time, at most, that packing in the background takes
+SECONDS = 1800.0
 
 
 class Shards:
     """Add what was published, remove what was withdrawn. One process writes; searches in other processes read."""
 
-    def __init__(self, database: Database, files: FileStore, domains: Domains, folder: Path, log: Log) -> None:
-        self._database, self._files, self._domains, self._log = database, files, domains, log
+    def __init__(self, database: Database, files: FileStore, folder: Path, log: Log) -> None:
+        self._database, self._files, self._log = database, files, log
         self.folder = folder
         self._lock = threading.RLock()
         self._wake = threading.Event()
-        self._stopped = False
+        self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self._corpus = self._open()
-        self._reconcile()
+        self._packing: Packing | None = None
+        self._worker = WorkerProcess()
+        self._size = 0
+        self._reconcile(self._open())
 
     # -------------------------------------------------------------------------------------------- verbs
 
@@ -60,11 +66,11 @@ class Shards:
             if step < BATCH:
                 return packed
 
-    def remove(self, digests: set[str]) -> None:
+    def remove(self, digests: Collection[str]) -> None:
         """Their values are in no file when this returns."""
-        with self._lock:
-            for digest in digests:
-                self._corpus.remove(digest)
+        if digests:
+            with self._lock:
+                self._apply(remove=digests)
 
     def repack(self, domain: KeyDomain) -> None:
         """A domain became known: sketches whose key levels it opens are packed again, now with them."""
@@ -85,26 +91,29 @@ class Shards:
             self._thread.start()
 
     def close(self) -> None:
-        self._stopped = True
+        self._stopped.set()
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
+        self._worker.stop()
 
     def __len__(self) -> int:
-        return len(self._corpus)
+        return self._size
 
     # -------------------------------------------------------------------------------------------- packing
 
     def _run(self) -> None:
-        while not self._stopped:
+        while not self._stopped.is_set():
             self._wake.wait()
             self._wake.clear()
-            if self._stopped:
+            if self._stopped.is_set():
                 return
+            started = time.monotonic()
             try:
                 self.catch_up()
             except Exception as problem:  # the next publication or search tries again
                 self._log.failure("packing failed", problem)
+            self._stopped.wait((time.monotonic() - started) * (1 / SHARE - 1))
 
     def _pack_some(self) -> int:
         with self._database.read() as connection:
@@ -123,66 +132,45 @@ class Shards:
             touched = {row.digest for row in connection.execute(every)}
             still = select(datasets.c.digest).where(datasets.c.digest.in_(touched), datasets.c.state == "live")
             current = {row.digest for row in connection.execute(still)}
-        sketches = [
-            sketch
-            for row in rows
-            if row.version == row.latest and row.digest in current and (sketch := self._fetch(row.digest)) is not None
-        ]
-        for refused in self._corpus.add(sketches, self._levels(sketches)):
-            self._log.warning("not packed", digest=refused.digest, dataset=refused.dataset, reason=refused.reason)
-        self.remove(touched - current)  # versions that a later one replaces
-        self._merge()
+        new = [row.digest for row in rows if row.version == row.latest and row.digest in current]
+        for digest in new:
+            self._place(digest)
+        self._apply(add=new, remove=touched - current)  # the others are versions that a later one replaces
         with self._database.write() as connection:
             for row in rows:
                 done = update(versions).where(versions.c.dataset == row.dataset, versions.c.version == row.version)
                 connection.execute(done.values(packed=True))
         return len(rows)
 
-    def _fetch(self, digest: str) -> Sketch | None:
-        """The sketch, its file put where the corpus keeps sketches: a link, or a copy of a remote one."""
+    def _place(self, digest: str) -> None:
+        """Put a stored sketch where the corpus keeps sketches: a link, or a copy of a remote one."""
         path = self.folder / "sketches" / f"{digest}{SUFFIX}"
-        if not path.exists():
+        if path.exists():
+            return
+        with suppress(FileNotFoundError, FileExistsError):  # withdrawn meanwhile
             place = self._files.place(file_name(digest))
-            try:
-                if place is not None:
-                    with suppress(FileExistsError):
-                        _link(place, path)
-                else:
-                    with self._files.open(file_name(digest)) as file:
-                        write_durably(path, file.read())
-            except FileNotFoundError:
-                return None  # withdrawn meanwhile
-        try:
-            return read_sketch(path)
-        except InvalidSketch:
-            self._log.warning("a stored sketch is damaged", digest=digest)
-            path.unlink(missing_ok=True)
-            return None
+            if place is not None:
+                _link(place, path)
+            else:
+                with self._files.open(file_name(digest)) as file:
+                    write_durably(path, file.read())
 
-    def _levels(self, sketches: list[Sketch]) -> dict[str, KeyDomain]:
-        """The domains of sketches with coarser key levels, where they are known."""
-        find = known_domains(self._domains.registry)
-        found = {}
-        for sketch in sketches:
-            key = sketch.header.key
-            if key is not None and key.levels:
-                domain = find(key.parts[0])
-                with suppress(InvalidDomain):
-                    if domain is not None and domain.with_levels(key.levels):
-                        found[key.parts[0].digest] = domain
-        return found
-
-    def _merge(self) -> None:
-        """Few large shards instead of many small ones; each value is rewritten once for every eightfold growth."""
-        for id, names in list(self._corpus.key_ids.items()):
-            tiers: dict[int, list[str]] = {}
-            for name in names:
-                size = (self.folder / "shards" / name).stat().st_size
-                if size < LARGEST:
-                    tiers.setdefault(size.bit_length() // 3, []).append(name)
-            for alike in tiers.values():
-                if len(alike) >= MERGED_AT:
-                    self._corpus.merge(id, alike)
+    def _apply(self, *, add: Collection[str] = (), remove: Collection[str] = ()) -> None:
+        if not add and not remove:
+            return
+        if self._size <= SMALL:
+            self._packing = self._packing or Packing(self.folder)
+            answer: dict[str, Any] = self._packing.apply(add=list(add), remove=list(remove))
+        else:
+            self._packing = None
+            task = {"pack": {"folder": str(self.folder), "add": list(add), "remove": list(remove)}}
+            outcome = self._worker.run(task, progress=lambda *_: None, cancelled=lambda: False, seconds=SECONDS)
+            if outcome.status != "done":
+                raise RuntimeError("the process that packs did not finish")
+            answer = outcome.answer
+        self._size = answer["size"]
+        for digest, reason in answer["refused"]:
+            self._log.warning("not packed", digest=digest, reason=reason)
 
     # -------------------------------------------------------------------------------------------- opening
 
@@ -200,14 +188,19 @@ class Shards:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             return Corpus.create(self.folder)
         known = {f"{digest}{SUFFIX}" for digest in corpus.digests}
-        for path in (*self.folder.glob("shards/*"), *self.folder.glob("sketches/*"), *self.folder.glob(".index.json.*")):
-            if path.name not in named and path.name not in known:
-                path.unlink()
+        for part in ("shards", "sketches"):
+            with os.scandir(self.folder / part) as entries:
+                strays = [entry.path for entry in entries if entry.name not in named and entry.name not in known]
+            for stray in strays:
+                os.unlink(stray)
+        for path in self.folder.glob(".index.json.*"):
+            path.unlink()
         return corpus
 
-    def _reconcile(self) -> None:
+    def _reconcile(self, corpus: Corpus) -> None:
         """What should be in and is not, is packed again; what should not be in, goes."""
-        have = set(self._corpus.digests)
+        have = set(corpus.digests)
+        self._size = len(have)
         with self._database.read() as connection:
             rows = connection.execute(select(datasets.c.number, datasets.c.digest).where(datasets.c.state == "live")).all()
         self.remove(have - {row.digest for row in rows})
@@ -223,9 +216,7 @@ class Shards:
 def _link(place: Path, path: Path) -> None:
     try:
         os.link(place, path)
-    except FileExistsError:
-        raise
-    except FileNotFoundError:
+    except (FileExistsError, FileNotFoundError):
         raise
     except OSError:  # another disk, or one without links
         write_durably(path, place.read_bytes())

@@ -38,10 +38,8 @@ def held(server: Any) -> Iterator[int]:
     try:
         yield pid
     finally:
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
-        except ProcessLookupError:
-            pass
 
 
 def running(client: Any, id: str) -> None:

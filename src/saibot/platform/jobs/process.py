@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 LOOK_SECONDS = 0.05
@@ -25,6 +25,7 @@ class Outcome:
     status: Literal["done", "failed", "cancelled"]
     error: dict[str, Any] | None = None
     died: bool = False
+    answer: dict[str, Any] = field(default_factory=dict)
 
 
 class WorkerProcess:
@@ -76,7 +77,7 @@ class WorkerProcess:
             if "stage" in message:
                 progress(message["stage"], message["part"])
             elif "done" in message:
-                return Outcome("done")
+                return Outcome("done", answer=message)
             elif "refused" in message:
                 return Outcome("failed", message["refused"])
             elif "broken" in message:

@@ -1,4 +1,4 @@
-"""A process that runs searches, one after the other: tasks come in as JSON lines, what happens goes out as JSON lines.
+"""A process that runs searches, or packs shards, one after the other: tasks come in as JSON lines, answers go out so.
 
 It ends when the platform does: a thread watches the input, which the platform holds open as long as it lives. Nothing but
 the answers leaves it: error messages of libraries may quote what they were handling.
@@ -13,7 +13,7 @@ import sys
 import threading
 import traceback
 from dataclasses import fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -35,7 +35,10 @@ def main() -> None:
     while True:
         task = json.loads(tasks.get())
         try:
-            _say(answers, run(task, lambda stage, part: _say(answers, {"stage": stage, "part": part})))
+            if "pack" in task:
+                _say(answers, pack(task["pack"]))
+            else:
+                _say(answers, run(task, lambda stage, part: _say(answers, {"stage": stage, "part": part})))
         except Exception as problem:
             frames = traceback.extract_tb(problem.__traceback__)[-6:]
             places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
@@ -51,6 +54,20 @@ def _listen(tasks: queue.Queue[str]) -> None:
 def _say(answers: TextIO, message: dict[str, Any]) -> None:
     answers.write(json.dumps(message) + "\n")
     answers.flush()
+
+
+def pack(task: dict[str, Any]) -> dict[str, Any]:
+    """Change the shards."""
+    packing = _packing(task["folder"])
+    answer: dict[str, Any] = packing.apply(add=task["add"], remove=task["remove"])
+    return answer | {"done": True}
+
+
+@lru_cache(1)
+def _packing(folder: str) -> Any:
+    from saibot.platform.packing import Packing
+
+    return Packing(Path(folder))
 
 
 def run(task: dict[str, Any], progress: Any) -> dict[str, Any]:

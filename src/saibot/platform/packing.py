@@ -1,0 +1,87 @@
+"""Changes to the shards on disk: put sketches in, take sketches out, and merge small shards.
+
+Runs inside the platform's process while the corpus is small, and in a process of its own when it is large (`shards`
+decides): writing the index of a hundred thousand sketches would keep everybody else waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from saibot.discover.domains import DomainRegistry
+from saibot.errors import InvalidDomain, InvalidSketch
+from saibot.search.asking import known_domains
+from saibot.search.corpus import Corpus
+from saibot.sketch import SUFFIX, KeyDomain, Sketch, read_sketch
+
+MERGED_AT = 8  # shards of about one size
+LARGEST = 64 << 20  # bytes of a shard that is still merged with others: a withdrawal rewrites at most this
+
+
+class Packing:
+    """The one writer of a corpus. Its files are in `folder/sketches` before they are packed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.corpus = Corpus(folder)
+        self._written = self._stamp()
+        self._domains = DomainRegistry(folder / "domains")
+
+    def apply(self, *, add: Sequence[str], remove: Sequence[str]) -> dict[str, Any]:
+        """How many sketches there are now, and which of the new ones could not be packed, with reasons."""
+        if self._stamp() != self._written:  # another process had its turn meanwhile
+            self.corpus = Corpus(self.folder)
+        refused: list[tuple[str, str]] = []
+        sketches = list(self._readable(add, refused))
+        if sketches:
+            refused += [(one.digest, one.reason) for one in self.corpus.add(sketches, self._levels(sketches))]
+        for digest in remove:
+            self.corpus.remove(digest)
+            (self.folder / "sketches" / f"{digest}{SUFFIX}").unlink(missing_ok=True)
+        if sketches:
+            self._merge()
+        self._written = self._stamp()
+        return {"size": len(self.corpus), "refused": refused}
+
+    def _stamp(self) -> tuple[int, int]:
+        facts = (self.folder / "index.json").stat()
+        return facts.st_ino, facts.st_mtime_ns
+
+    def _readable(self, digests: Sequence[str], refused: list[tuple[str, str]]) -> Iterable[Sketch]:
+        for digest in digests:
+            path = self.folder / "sketches" / f"{digest}{SUFFIX}"
+            try:
+                yield read_sketch(path)
+            except FileNotFoundError:
+                continue  # withdrawn meanwhile
+            except InvalidSketch as problem:
+                path.unlink(missing_ok=True)
+                refused.append((digest, problem.message))
+
+    def _levels(self, sketches: list[Sketch]) -> dict[str, KeyDomain]:
+        """The domains of sketches with coarser key levels, where they are known."""
+        find = known_domains(self._domains)
+        found = {}
+        for sketch in sketches:
+            key = sketch.header.key
+            if key is not None and key.levels:
+                domain = find(key.parts[0])
+                with suppress(InvalidDomain):
+                    if domain is not None and domain.with_levels(key.levels):
+                        found[key.parts[0].digest] = domain
+        return found
+
+    def _merge(self) -> None:
+        """Few large shards instead of many small ones; each value is rewritten once for every eightfold growth."""
+        for id, names in list(self.corpus.key_ids.items()):
+            tiers: dict[int, list[str]] = {}
+            for name in names:
+                size = (self.folder / "shards" / name).stat().st_size
+                if size < LARGEST:
+                    tiers.setdefault(size.bit_length() // 3, []).append(name)
+            for alike in tiers.values():
+                if len(alike) >= MERGED_AT:
+                    self.corpus.merge(id, alike)
