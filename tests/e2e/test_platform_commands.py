@@ -198,6 +198,13 @@ def test_each_may_do_what_their_role_says_and_no_more(story, published):
     assert nobody.json("datasets")["datasets"]
 
 
+def test_a_backup_of_the_running_platform_is_a_platform(story, published):
+    made = story.admin.json("backup", "backup.tar", "--data", "data")
+    assert made["datasets"] == 1 and stat.S_IMODE((story.admin.folder / "backup.tar").stat().st_mode) == 0o600
+    assert story.admin.json("restore", "backup.tar", "--data", "copy")["datasets"] == 1
+    assert list((story.admin.folder / "copy" / "sketches").rglob(f"*{published['digest']}*"))
+
+
 def test_a_revoked_token_opens_nothing(story):
     made = story.admin.json("token", "create", "guest", "--role", "requester")
     guest = Stranger(story.admin.folder.parent / "guest", story.admin.address)

@@ -15,6 +15,7 @@ from saibot import __version__
 from saibot.cli import (
     audit,
     augment,
+    backup,
     bench,
     datasets,
     demo,
@@ -49,7 +50,7 @@ PANELS = {
     "Start here": (demo,),
     "Providers": (init, plan, preview, privatize, inspect, ledger, publish),
     "Requesters": (split, search, searches, augment, pack),
-    "Platforms": (serve, login, datasets, domains, token),
+    "Platforms": (serve, login, datasets, domains, token, backup),
     "Checking us": (audit, bench, reproduce),
 }
 for panel, modules in PANELS.items():

@@ -21,17 +21,24 @@ def add_to(app: typer.Typer) -> None:
     app.command("serve")(serve)
 
 
+DataOption = Annotated[
+    Path | None, typer.Option(help="Folder of everything the platform keeps. Default: SAIBOT_DATA, or saibot-data here.")
+]
+DatabaseOption = Annotated[
+    str | None, typer.Option(help="postgresql://... Default: SAIBOT_DATABASE, or an SQLite file in the data folder.")
+]
+FilesOption = Annotated[
+    str | None,
+    typer.Option(help="Folder or s3://bucket/prefix of the sketches. Default: SAIBOT_FILES, or in DATA."),
+]
+
+
 def serve(
-    data: Annotated[Path, typer.Option(help="Folder of everything the platform keeps.")] = Path("saibot-data"),
+    data: DataOption = None,
     host: Annotated[str, typer.Option(help="Address to listen at; 0.0.0.0 for every network it is in.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen at; 0 for any free one.", min=0, max=65535)] = 8642,
-    database: Annotated[
-        str | None, typer.Option(help="postgresql://... Default: SAIBOT_DATABASE, or an SQLite file in the data folder.")
-    ] = None,
-    files: Annotated[
-        str | None,
-        typer.Option(help="Where sketches are kept: a folder or s3://bucket/prefix. Default: SAIBOT_FILES, or in DATA."),
-    ] = None,
+    database: DatabaseOption = None,
+    files: FilesOption = None,
     workers: Annotated[int | None, typer.Option(help="Searches that run at a time. Default: by cores.")] = None,
     proxy: Annotated[
         bool, typer.Option("--proxy", help="Behind a proxy on this machine: believe what it says about callers.")
@@ -41,7 +48,7 @@ def serve(
     """Run a platform until ctrl-C. Every other setting is an environment variable: see docs/settings.md."""
     from saibot.embedded import make_app
 
-    settings = _settings(data=data, database=database, files=files, workers=workers)
+    settings = read_settings(data=data, database=database, files=files, workers=workers)
     listening = listen(host, port)
     app = make_app(settings)
     run(app, listening, lambda address: _ready(address, settings, json=json), proxy=proxy)
@@ -80,7 +87,8 @@ def run(app: FastAPI, listening: socket.socket, ready: Callable[[str], None], *,
     print("stopped.", file=sys.stderr)
 
 
-def _settings(**given: Any) -> Settings:
+def read_settings(**given: Any) -> Settings:
+    """Settings from options and, for what was not given, from the environment."""
     from saibot.errors import InvalidInput, SaibotError
 
     try:

@@ -40,7 +40,9 @@ def clinic(tmp_path: Path) -> Path:
     (tmp_path / "wards.csv").write_text("ward,building\nA,north\nB,north\nC,south\n")
     (tmp_path / "clinic.toml").write_text(CARD)
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"ward_code": rng.choice(list("ABC"), 600), "nights": rng.integers(0, 14, 600), "age": 40})
+    wards = rng.choice(list("ABC"), 600)
+    nights = [{"A": 2, "B": 8, "C": 26}[ward] for ward in wards] + rng.integers(0, 4, 600)
+    frame = pd.DataFrame({"ward_code": wards, "nights": nights, "age": 40})
     frame.to_csv(tmp_path / "clinic.csv", index=False)
     return tmp_path
 

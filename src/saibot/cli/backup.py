@@ -1,0 +1,54 @@
+"""`saibot backup` and `saibot restore`: everything a platform keeps, in one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from saibot.cli.serve import DatabaseOption, DataOption, FilesOption, read_settings
+from saibot.cli.show import JsonOption, print_json
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("backup")(backup)
+    app.command("restore")(restore)
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="Where to write the backup, a tar file. Keep it as safe as the platform.")],
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    files: FilesOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write everything that a platform keeps into FILE; it may be running. Searches and their results are not in it."""
+    settings = read_settings(data=data, database=database, files=files)
+    from saibot.platform.backup import backup as write
+
+    done = write(settings, file)
+    if json:
+        print_json(done.to_json() | {"file": str(file)})
+    else:
+        typer.echo(f"wrote {file}: {done.datasets} datasets, {done.domains} key domains, {done.tokens} tokens")
+        typer.echo("Tokens are in it as hashes only: they open the restored platform as they do this one.")
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="A backup.")],
+    data: DataOption = None,
+    database: DatabaseOption = None,
+    files: FilesOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Fill a new, empty platform from FILE. Folder, database and file store may be of another kind than they were."""
+    settings = read_settings(data=data, database=database, files=files)
+    from saibot.platform.backup import restore as read
+
+    done = read(settings, file)
+    if json:
+        print_json(done.to_json() | {"data": str(settings.data)})
+    else:
+        typer.echo(f"restored {done.datasets} datasets, {done.domains} key domains and {done.tokens} tokens")
+        typer.echo("next: `saibot serve` with the same options.")
