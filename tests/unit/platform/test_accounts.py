@@ -1,0 +1,66 @@
+"""Tokens are random, kept as hashes, and good for what they say until they are revoked or expire."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from saibot.platform import Settings
+from saibot.platform.accounts import Caller
+from saibot.platform.errors import NotSignedIn, Unusable
+from saibot.platform.service import Platform
+from saibot.platform.storage.tables import tokens
+
+ADMIN = Caller("admin", frozenset({"admin"}), "t0")
+
+
+def test_the_first_start_alone_makes_an_admin_token(settings: Settings) -> None:
+    first = Platform(settings)
+    path = settings.data / "admin-token"
+    text = path.read_text().strip()
+    assert first.first_admin_token == text and stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert first.accounts.caller_of(text).roles == {"admin"}
+    first.close()
+    second = Platform(settings)
+    assert second.first_admin_token is None and path.read_text().strip() == text
+    second.close()
+
+
+def test_a_token_is_kept_as_its_hash_only(platform: Platform) -> None:
+    made = platform.accounts.create(ADMIN, "clinic", ["provider"])
+    assert made["token"].startswith("saibot_") and len(made["token"]) >= 39
+    with platform.database.read() as connection:
+        rows = [dict(row) for row in connection.execute(select(tokens)).mappings()]
+    assert hashlib.sha256(made["token"].encode()).hexdigest() in [row["hash"] for row in rows]
+    assert made["token"] not in str(rows)
+    for path in platform.settings.data.iterdir():
+        assert path.is_dir() or made["token"].encode() not in path.read_bytes()
+
+
+def test_an_expired_token_is_refused(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = platform.accounts.create(ADMIN, "clinic", ["provider"], expires="2999-01-01")
+    assert platform.accounts.caller_of(made["token"]).name == "clinic"
+    monkeypatch.setattr("saibot.platform.accounts.now", lambda: "2999-01-01T00:00:00Z")
+    platform.accounts._known.clear()
+    with pytest.raises(NotSignedIn, match="expired"):
+        platform.accounts.caller_of(made["token"])
+
+
+@pytest.mark.parametrize(
+    "name, roles", [("", ["provider"]), ("a b", ["provider"]), ("a", []), ("a", ["king"]), ("../x", ["admin"])]
+)
+def test_a_token_needs_a_name_and_known_roles(platform: Platform, name: str, roles: list[str]) -> None:
+    with pytest.raises(Unusable):
+        platform.accounts.create(ADMIN, name, roles)
+
+
+def test_when_a_token_was_last_used_is_written_down_now_and_then(platform: Platform) -> None:
+    made: dict[str, Any] = platform.accounts.create(ADMIN, "clinic", ["provider"])
+    platform.accounts.caller_of(made["token"])
+    platform.accounts.note_uses()
+    shown = {token["id"]: token for token in platform.accounts.list(ADMIN, None, 10).items}
+    assert shown[made["id"]]["last_used"] is not None

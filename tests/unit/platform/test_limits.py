@@ -1,0 +1,78 @@
+"""Rates, quotas and pages of lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from saibot.platform import Settings
+from saibot.platform.accounts import Caller
+from saibot.platform.errors import OverQuota, TooManyRequests, Unusable
+from saibot.platform.limits import Limits
+from saibot.platform.pagination import read_cursor, write_cursor
+from saibot.platform.service import Platform
+
+
+def test_a_caller_who_asks_too_often_waits_and_others_do_not(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("saibot.platform.limits.time.monotonic", lambda: clock[0])
+    limits = Limits(settings.model_copy(update={"read_rate": 2.0, "read_burst": 3}))
+    for _ in range(3):
+        limits.spend("one", "read")
+    with pytest.raises(TooManyRequests) as told:
+        limits.spend("one", "read")
+    assert told.value.retry_after == 1
+    limits.spend("other", "read")
+    limits.spend("one", "write")  # writing has a bucket of its own
+    clock[0] += 0.5
+    limits.spend("one", "read")
+    with pytest.raises(TooManyRequests):
+        limits.spend("one", "read")
+
+
+def test_callers_who_have_gone_are_forgotten(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("saibot.platform.limits.MOST_CALLERS", 50)
+    clock = [0.0]
+    monkeypatch.setattr("saibot.platform.limits.time.monotonic", lambda: clock[0])
+    limits = Limits(settings)
+    for number in range(500):
+        clock[0] += 1.0
+        limits.spend(str(number), "read")
+    assert len(limits._buckets) <= 51
+
+
+def test_quotas_stop_a_provider_and_withdrawing_makes_room(
+    settings: Settings, provider: Caller, named: Callable[..., bytes]
+) -> None:
+    size = len(named("a"))
+    platform = Platform(settings.model_copy(update={"datasets_per_provider": 2, "bytes_per_provider": 3 * size + 100}))
+    first, _ = platform.accept(provider, named("a"))
+    platform.accept(provider, named("b"))
+    with pytest.raises(OverQuota, match="2 datasets"):
+        platform.accept(provider, named("c"))
+    platform.accept(provider, named("a", title="x"))  # a version of what is there
+    with pytest.raises(OverQuota, match="bytes"):
+        platform.accept(provider, named("a", title="y"))
+    platform.withdraw(provider, first["id"])
+    platform.accept(provider, named("c"))
+    platform.close()
+
+
+def test_only_one_platform_uses_a_folder(platform: Platform, settings: Settings) -> None:
+    from saibot.errors import InvalidInput
+
+    with pytest.raises(InvalidInput, match="another platform"):
+        Platform(settings)
+
+
+@pytest.mark.parametrize("place", [["2026-01-01", 5], [3, 7], [0.5, 2], ["Zürich", 1]])
+def test_a_cursor_comes_back_as_it_went(place: list[object]) -> None:
+    text = write_cursor(place)
+    assert text is not None and read_cursor(text, *map(type, place)) == place
+
+
+@pytest.mark.parametrize("text", ["x", "W10", "bnVsbA", "WyJhIl0", "WzEsMl0=", "é", "W" * 900, "WyJcdTAwMDAiLDFd"])
+def test_a_cursor_of_another_list_is_refused(text: str) -> None:
+    with pytest.raises(Unusable):
+        read_cursor(text, str, int)
