@@ -171,7 +171,7 @@ class Catalog:
         enough matches soon (`walk`), but counting cannot stop early and starts from the rarest term in any case.
         """
         wanted = filter.terms()
-        query = query.where(_visible(caller))
+        query = query.where(_visible(caller, walked=walk))
         if not wanted:
             return query
         counts = [_count(connection, term) for term in wanted]
@@ -197,8 +197,11 @@ def _has(term: tuple[str, str | None]) -> ColumnElement[bool]:
     return terms.c.term == first if last is None else and_(terms.c.term >= first, terms.c.term < last)
 
 
-def _visible(caller: Caller) -> ColumnElement[bool]:
-    current = and_(datasets.c.state == "live", or_(datasets.c.expires.is_(None), datasets.c.expires > today()))
+def _visible(caller: Caller, *, walked: bool = False) -> ColumnElement[bool]:
+    """`walked`: said so that SQLite does not choose the index for counting, and sort everything, where the list is walked in
+    its order and ends after a page."""
+    state = func.coalesce(datasets.c.state, "") if walked else datasets.c.state
+    current = and_(state == "live", or_(datasets.c.expires.is_(None), datasets.c.expires > today()))
     if caller.sees_restricted:
         return and_(current, true())
     mine = datasets.c.provider == caller.name if caller.signed_in else None
