@@ -48,6 +48,20 @@ class KeyedMoments:
         mean: np.ndarray = self.total / max(self.count, 1.0)
         return mean
 
+    @cached_property
+    def balanced(self) -> tuple[np.ndarray, np.ndarray]:
+        """Counts (d,) and sums (d, m) that add up to the better known totals.
+
+        What is missing is spread over keys in proportion to the variance of their noise. Then sum_k w_k x_k is the best
+        reading of that sum for any weights w: what they have in common meets the total, the rest the single keys.
+        """
+        answer = []
+        for parts, noise, total in ((self.counts, self.count_noise, self.count), (self.sums, self.sum_noise, self.total)):
+            share = noise_share(noise)
+            missing = total - parts.sum(axis=0)
+            answer.append(parts + (share * missing if parts.ndim == 1 else np.outer(share, missing)))
+        return answer[0], answer[1]
+
     def position(self, feature: str) -> int:
         try:
             return self.features.index(feature)
@@ -58,6 +72,8 @@ class KeyedMoments:
 
     def select(self, features: tuple[str, ...]) -> KeyedMoments:
         """The same rows with these features only, as listed."""
+        if features == self.features:
+            return self
         chosen = [self.position(name) for name in features]
         square = np.ix_(chosen, chosen)
         return replace(
@@ -88,6 +104,13 @@ class KeyedMoments:
             sum_noise=np.sqrt(np.bincount(index, self.sum_noise**2, size)),
             key_products=products,
         )
+
+
+def noise_share(noise: np.ndarray) -> np.ndarray:
+    """Each key's share of all keys' noise variance; the same for all where there is none."""
+    relative = (noise / noise.max()) ** 2 if noise.any() else np.ones(len(noise))
+    share: np.ndarray = relative / relative.sum()
+    return share
 
 
 def moments_of_sketch(sketch: Sketch, *, level: int = 0) -> KeyedMoments:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from saibot.errors import InvalidInput
 from saibot.estimate.moments import KeyedMoments
-from saibot.estimate.regression import weighted_total
+from saibot.estimate.regression import total_error
 
 Sampling = Literal["rows", "keys"]
 
@@ -88,44 +89,36 @@ class Quadratic:
         return np.sum(keys * mixed, axis=0), 2 * mixed.T @ weights, weights.T @ self.A @ weights
 
     def value(self) -> float:
-        return self._reading()[0]
+        return float(np.sum(self.A * self._pairs))
+
+    @cached_property
+    def _pairs(self) -> np.ndarray:
+        """sum over rows of f_i f_j, for every pair of forms."""
+        counts, sums = self.moments.balanced
+        keys = np.array([form.keys for form in self.forms])
+        weights = np.array([form.weights for form in self.forms])
+        mixed = keys @ (sums @ weights.T)
+        pairs: np.ndarray = (keys * counts) @ keys.T + mixed + mixed.T + weights @ self.moments.products @ weights.T
+        return pairs
 
     def noise_variance(self) -> float:
         """Of the privacy noise: exact, given the forms (A6, with the totals where they are known better)."""
-        return self._reading()[1]
-
-    def _reading(self) -> tuple[float, float]:
-        moments, (h0, h1, G) = self.moments, self._functional()
-        value, error = weighted_total(
-            h0[:, None], moments.counts[:, None], moments.count_noise, moments.count, moments.total_count_noise
-        )
-        total, variance = float(value[0]), float(error[0]) ** 2
-        for i in range(len(moments.features)):
-            value, error = weighted_total(
-                h1[:, i : i + 1],
-                moments.sums[:, i : i + 1],
-                moments.sum_noise,
-                float(moments.total[i]),
-                float(moments.total_noise[i]),
-            )
-            total, variance = total + float(value[0]), variance + float(error[0]) ** 2
+        moments = self.moments
+        if moments.exact:
+            return 0.0
+        h0, h1, G = self._functional()
+        errors = [total_error(h0, moments.count_noise, moments.total_count_noise)]
+        errors += [total_error(h1[:, i], moments.sum_noise, float(moments.total_noise[i])) for i in range(len(G))]
         # Off the diagonal a product stands twice in the sum and was released once.
         once = np.triu(2 * G) - np.diag(np.diag(G))
-        return total + float(np.sum(G * moments.products)), variance + float(np.sum((once * moments.product_noise) ** 2))
+        return float(np.sum(np.square(errors)) + np.sum((once * moments.product_noise) ** 2))
 
     def sampling_variance(self, kind: Sampling, clusters: np.ndarray | None = None) -> float:
         """`clusters` gives every key its place among coarser ones, where those are what new keys would be drawn of."""
         n = max(self.moments.count, 1.0)
-        eye = np.eye(len(self.forms))
-        K = np.array([[self._pair(i, j) for j in range(len(eye))] for i in range(len(eye))]) / n
-        product = self.A @ K
+        product = self.A @ self._pairs / n
         rows = max(2 * n * float(np.trace(product @ product)), 0.0)
         return rows if kind == "rows" else max(self._between_keys(clusters), rows)
-
-    def _pair(self, i: int, j: int) -> float:
-        A = np.zeros_like(self.A)
-        A[i, j] = A[j, i] = 1.0 if i == j else 0.5
-        return Quadratic(self.moments, self.forms, A).value()
 
     def _between_keys(self, clusters: np.ndarray | None) -> float:
         moments, (h0, h1, G) = self.moments, self._functional()

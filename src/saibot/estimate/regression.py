@@ -25,7 +25,7 @@ from typing import Literal
 import numpy as np
 
 from saibot.errors import InvalidInput
-from saibot.estimate.moments import KeyedMoments
+from saibot.estimate.moments import KeyedMoments, noise_share
 
 Rule = Literal["repair", "paper"]
 SINGULAR = 1e-11  # of a unit diagonal: an eigenvalue below it is rounding, if the moments are exact
@@ -200,34 +200,32 @@ def lookup_gram(
     gram[0, 1 : 1 + m], sd[0, 1 : 1 + m] = own.total, own.total_noise
     gram[1 : 1 + m, 1 : 1 + m], sd[1 : 1 + m, 1 : 1 + m] = own.products, own.product_noise
     if j:
-        pairs = (looked[:, :, None] * looked[:, None, :]).reshape(len(looked), -1)
-        for place, weights in (((0, slice(1 + m, None)), looked), ((slice(1 + m, None), slice(1 + m, None)), pairs)):
-            found, error = weighted_total(weights, own.counts[:, None], own.count_noise, own.count, own.total_count_noise)
-            gram[place], sd[place] = (part.reshape(gram[place].shape) for part in (found, error))
-        for i in range(m):
-            found, error = weighted_total(
-                looked, own.sums[:, i : i + 1], own.sum_noise, own.total[i], float(own.total_noise[i])
-            )
-            gram[1 + i, 1 + m :], sd[1 + i, 1 + m :] = found, error
+        counts, sums = own.balanced
+        gram[0, 1 + m :] = counts @ looked
+        gram[1 + m :, 1 + m :] = (looked * counts[:, None]).T @ looked
+        gram[1 : 1 + m, 1 + m :] = sums.T @ looked
+    if j and not own.exact:
+        for a in range(j):
+            place, column = 1 + m + a, looked[:, a]
+            sd[0, place] = total_error(column, own.count_noise, own.total_count_noise)
+            for i in range(m):
+                sd[1 + i, place] = total_error(column, own.sum_noise, float(own.total_noise[i]))
+            for b in range(a, j):
+                sd[place, 1 + m + b] = total_error(column * looked[:, b], own.count_noise, own.total_count_noise)
     upper = np.triu(np.ones_like(gram, dtype=bool))
     gram, sd = np.where(upper, gram, gram.T), np.where(upper, sd, sd.T)
     return Gram((*own.features, *names), gram, sd)
 
 
-def weighted_total(
-    weights: np.ndarray, parts: np.ndarray, noise: np.ndarray, total: float, total_noise: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """sum_k w_k x_k for columns of weights, best from noisy x_k and a better known total; with its standard deviation.
+def total_error(weights: np.ndarray, noise: np.ndarray, total_noise: float) -> float:
+    """The noise, as a standard deviation, of sum_k w_k x_k read off balanced moments: noisy x_k and a better known total.
 
     The total is an inverse-variance average that the x_k take part in, so its covariance with their sum is its variance:
     sum (w - w0) x~ + w0 total has uncorrelated terms for w0 the noise-weighted mean of w, and no other w0 does better.
     """
-    relative = (noise / noise.max()) ** 2 if noise.any() else np.ones(len(noise))
-    share = relative / relative.sum()
-    centre = share @ weights
-    rest = weights - centre
-    value = np.sum(rest * parts, axis=0) + centre * total
-    return value, np.sqrt(np.sum((rest * noise[:, None]) ** 2, axis=0) + (centre * total_noise) ** 2)
+    centre = float(noise_share(noise) @ weights)
+    rest = (weights - centre) * noise
+    return float(np.sqrt(rest @ rest + (centre * total_noise) ** 2))
 
 
 # ------------------------------------------------------------------------------------------------ inside

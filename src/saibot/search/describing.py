@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtri
@@ -28,6 +29,7 @@ from saibot.estimate.regression import Fit, lookup_gram
 from saibot.search.engine import Candidate
 from saibot.search.request import SearchOptions
 from saibot.search.result import Found, Pair
+from saibot.search.views import View
 
 SILENT = 0.02  # least share of a feature's spread that must be signal for its values to say anything
 
@@ -44,6 +46,17 @@ class Table:
     @property
     def own(self) -> tuple[str, ...]:
         return tuple(name for name in self.moments.features if name != self.target)
+
+    @cached_property
+    def _by_view(self) -> dict[int, tuple[View, KeyedMoments]]:
+        return {}
+
+    def grouped(self, view: View) -> KeyedMoments:
+        """The moments by the keys of one domain, own features first and the target last; made once for all candidates."""
+        if id(view) not in self._by_view:
+            found = self.moments.onto(view.index, view.size).select((*self.own, self.target))
+            self._by_view[id(view)] = view, found  # the view, too: while it lives, its id is its own
+        return self._by_view[id(view)][1]
 
     @property
     def sampling(self) -> Sampling | None:
@@ -126,7 +139,7 @@ class _Regression:
             moments, clusters = table.moments, view.index
             values = np.column_stack([*table.lookups, *(candidate.values() for candidate in candidates)])
         else:  # the candidate's own keys are as fine as need be, and fewer
-            moments, clusters = table.moments.onto(view.index, view.size), None
+            moments, clusters = table.grouped(view), None
             values = np.column_stack([candidate.own_values() for candidate in candidates])
         names = [f"z{i}" for i in range(values.shape[1])]
         gram = lookup_gram(moments, values, names, features=(*table.own, table.target))
