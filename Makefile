@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check bench figures clean
+.PHONY: help setup demo test test-full check docs bench figures screenshots clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup: $(READY) ## create .venv and install Saibot with everything the tests need
 
@@ -36,11 +36,17 @@ check: $(READY) ## lint, formatting, types, and who may import whom
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
+docs: $(READY) ## write the reference pages: commands, HTTP, settings
+	@$(BIN)/python docs/generate.py
+
 bench: $(READY) ## speed side by side with a plain GROUP BY, as ratios
 	@$(BIN)/saibot bench privatize
 
 figures: $(READY) ## run the paper's figures and ours again into docs/figures (about 15 minutes)
 	@$(BIN)/saibot reproduce all --out docs/figures
+
+screenshots: $(READY) ## look at every page: light and dark, wide and narrow, into docs/screenshots
+	@$(BIN)/python -m pytest -q -n 0 tests/browser/screenshots.py
 
 clean: ## remove .venv, caches and build outputs
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

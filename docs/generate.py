@@ -1,0 +1,230 @@
+"""Write the reference pages from what they are about: cli.md from the commands' help, http.md from the OpenAPI document,
+settings.md from the platform's settings. `make docs` runs this; a test fails where a page is not what this would write.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+NOTE = "<!-- Written by docs/generate.py (make docs). Change the source, not this page. -->\n"
+METHODS = ("get", "put", "post", "delete")
+
+
+def pages() -> dict[str, str]:
+    return {"cli.md": cli_page(), "http.md": http_page(), "settings.md": settings_page()}
+
+
+# ------------------------------------------------------------------------------------------------ commands
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command with its whole name: `token create`, not `create`."""
+    import typer.main
+
+    from saibot.cli.app import app
+
+    root = typer.main.get_command(app)
+
+    def walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+        if hasattr(command, "commands"):
+            for part, inner in command.commands.items():
+                yield from walk(f"{name} {part}".strip(), inner)
+        else:
+            yield name, command
+
+    yield from walk("", root)
+
+
+def cli_page() -> str:
+    lines = [
+        NOTE,
+        "# Commands",
+        "",
+        "`saibot COMMAND --help` shows the same in the terminal; `saibot --install-completion` teaches your shell.",
+        "`--json` prints one JSON document on standard output and nothing else; progress goes to standard error. Exit",
+        "status 0: done; 1: a failure, told in one or two lines; 2: wrong usage; 130: stopped by ctrl-C.",
+        "",
+        "| variable | means |",
+        "|---|---|",
+        "| `SAIBOT_HOME` | folder of this machine's ledger and sketches; configuration and cache are there if it is set |",
+        "| `SAIBOT_CONFIG` | the configuration file: default platform, and a token for each |",
+        "| `SAIBOT_CACHE` | folder of what was downloaded from platforms |",
+        "| `SAIBOT_PLATFORM` | address of the platform |",
+        "| `SAIBOT_TOKEN` | token for it |",
+        "",
+    ]
+    for name, command in commands():
+        lines += [f"## saibot {name}", "", _prose(command.help), ""]
+        arguments = [one for one in command.params if one.param_type_name == "argument"]
+        usage = " ".join(["saibot", name, *(_usage(one) for one in arguments), "[OPTIONS]"])
+        lines += ["```", usage, "```", "", "| | default | |", "|---|---|---|"]
+        for one in [*arguments, *(one for one in command.params if one not in arguments)]:
+            if one.name in ("help", "install_completion", "show_completion"):
+                continue
+            lines.append(f"| {_spelling(one)} | {_default(one)} | {_cell(getattr(one, 'help', None) or '')} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _usage(argument: Any) -> str:
+    name = (argument.metavar or argument.name).upper()
+    name = f"{name}..." if argument.nargs == -1 else name
+    return name if argument.required else f"[{name}]"
+
+
+def _spelling(one: Any) -> str:
+    if one.param_type_name == "argument":
+        return f"`{(one.metavar or one.name).upper()}`"
+    names = [*one.opts, *one.secondary_opts]
+    return " ".join(f"`{name}`" for name in names)
+
+
+def _default(one: Any) -> str:
+    if one.required:
+        return "needed"
+    value = one.default
+    if callable(value) or value is None or value == () or value == [] or "UNSET" in repr(value).upper():
+        return ""
+    if isinstance(value, bool):
+        return ("`" + (one.opts[0] if value else one.secondary_opts[0]) + "`") if one.secondary_opts else ""
+    return f"`{value}`"
+
+
+# ------------------------------------------------------------------------------------------------ HTTP
+
+
+def openapi() -> dict[str, Any]:
+    from saibot.platform import Settings, create_app
+
+    with tempfile.TemporaryDirectory() as folder:
+        app = create_app(Settings(data=Path(folder), database=None, files=None, pages=False, log_level="error"))
+        try:
+            return app.openapi()
+        finally:
+            app.state.platform.close()
+
+
+def http_page() -> str:
+    document = openapi()
+    lines = [
+        NOTE,
+        "# HTTP",
+        "",
+        "A running platform shows the same at `/docs`, and the document behind both at `/openapi.json`. Tokens go into the",
+        "header `Authorization: Bearer saibot_...`; what is public needs none. Every error has one shape:",
+        "",
+        "```json",
+        '{"error": {"code": "not-found", "message": "there is no dataset d123.", "hint": "...", "details": {}}}',
+        "```",
+        "",
+        'Lists answer `{"items": [...], "next": CURSOR or null}`; ask again with `?cursor=CURSOR` for what follows.',
+        "Status 429 says in `Retry-After` how many seconds to wait. Sketches are downloaded with `Range`,",
+        "and their `ETag` is their digest.",
+        "",
+    ]
+    for path, operations in document["paths"].items():
+        for method in METHODS:
+            if method not in operations:
+                continue
+            found = operations[method]
+            lines += [f"## {method.upper()} {path}", "", _prose(found.get("description") or found.get("summary", "")), ""]
+            parameters = found.get("parameters", [])
+            if parameters:
+                lines += ["| parameter | in | |", "|---|---|---|"]
+                for one in parameters:
+                    told = one.get("description") or one.get("schema", {}).get("description") or ""
+                    needed = ", needed" if one.get("required") else ""
+                    lines.append(f"| `{one['name']}` | {one['in']}{needed} | {_cell(told)} |")
+                lines.append("")
+            for kind, body in found.get("requestBody", {}).get("content", {}).items():
+                lines += [f"Body: `{kind}`{_shape(body.get('schema', {}))}", ""]
+            answers, refusals = [], []
+            for status, answer in sorted(found["responses"].items()):
+                if status >= "400":
+                    refusals.append(status)
+                    continue
+                shapes = [_shape(body.get("schema", {})) for body in answer.get("content", {}).values()]
+                answers.append(f"{status}{shapes[0] if shapes else ''}")
+            told = "; ".join(answers) + (f". Errors: {', '.join(refusals)}" if refusals else "")
+            lines += [f"Answers: {told}.", ""]
+    lines += ["# Shapes", ""]
+    for name, schema in sorted(document["components"]["schemas"].items()):
+        lines += [f"## {name}", ""]
+        if schema.get("description"):
+            lines += [_prose(schema["description"]), ""]
+        lines += ["| field | type | |", "|---|---|---|"]
+        for field, facts in schema.get("properties", {}).items():
+            lines.append(f"| `{field}` | {_type(facts)} | {_cell(facts.get('description', ''))} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _shape(schema: dict[str, Any]) -> str:
+    named = schema.get("$ref", "").rsplit("/", 1)[-1]
+    return f" [{named}](#{named.lower()})" if named else ""
+
+
+def _type(facts: dict[str, Any]) -> str:
+    if "$ref" in facts:
+        return _shape(facts).strip()
+    if "anyOf" in facts:
+        return " or ".join(_type(one) for one in facts["anyOf"])
+    if "enum" in facts:
+        return ", ".join(f"`{one}`" for one in facts["enum"])
+    if "const" in facts:
+        return f"`{facts['const']}`"
+    if facts.get("type") == "array":
+        return f"list of {_type(facts.get('items', {}))}"
+    return str(facts.get("type", "any"))
+
+
+# ------------------------------------------------------------------------------------------------ settings
+
+
+def settings_page() -> str:
+    from saibot.platform import Settings
+
+    lines = [
+        NOTE,
+        "# Settings of a platform",
+        "",
+        "Environment variables of `saibot serve`; some are options of it, too. In Python they are fields of",
+        "`saibot.platform.Settings`.",
+        "",
+        "| variable | default | |",
+        "|---|---|---|",
+    ]
+    for name, field in Settings.model_fields.items():
+        default = "by this machine" if field.default_factory is not None else _value(field.default)
+        lines.append(f"| `SAIBOT_{name.upper()}` | {default} | {_cell(field.description or '')} |")
+    return "\n".join([*lines, ""])
+
+
+def _value(value: object) -> str:
+    return "" if value is None else f"`{value}`"
+
+
+# ------------------------------------------------------------------------------------------------ text
+
+
+def _prose(text: str | None) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in (text or "").split("\n\n") if part.strip())
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def main() -> None:
+    for name, text in pages().items():
+        (DOCS / name).write_text(text, encoding="utf-8")
+        print(f"wrote docs/{name}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
