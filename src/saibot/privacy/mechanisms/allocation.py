@@ -1,7 +1,8 @@
-"""How a joint plan divides its noise between blocks: three ways to choose the proportions of the sigmas.
+"""How a joint plan divides its noise between blocks: four ways to choose the proportions of the sigmas.
 
 `alg2`: the proportions of the paper's Algorithm 2, sqrt(2) B^i for even and 2 B^i for odd orders (Laplace: those of the l1
 distances). `equal`: one sigma for all. `auto`: the proportions that minimise the predicted error of the regression.
+`values`: those that make looked-up values most certain (value_allocation.py).
 
 What `auto` predicts. Statistics of a typical table have size c, c rho, c rho^2 per key (count, sums, products), with
 rho^2 = B^2/(3m) the mean square of one feature spread evenly over its bounds. The sketch is joined with another of the same
@@ -32,7 +33,9 @@ from functools import lru_cache
 import numpy as np
 from scipy.optimize import minimize
 
+from saibot.privacy.calibration import analytic_mu
 from saibot.privacy.mechanisms.plan import Block, PlanRequest
+from saibot.privacy.mechanisms.value_allocation import block_scales, level_shares
 
 TYPICAL_KEYS = 100
 TYPICAL_ROWS_PER_KEY = 30
@@ -47,8 +50,31 @@ def allocate(request: PlanRequest, blocks: tuple[Block, ...], cost: Callable[[li
             return [1.0] * len(blocks)
         case "alg2":
             return [_alg2(request, block) for block in blocks]
+        case "values":
+            return _most_certain_values(request, blocks, cost)
         case _:
             return _least_error(request, blocks, cost)
+
+
+def _most_certain_values(
+    request: PlanRequest, blocks: tuple[Block, ...], cost: Callable[[list[float]], float]
+) -> list[float]:
+    keys, squared = _keys(request), float(request.bound_squared)
+    places = [(block.scope, block.level, block.order) for block in blocks]
+    # What a sum's noise would be with nothing but the finest level: the absolute scale that the shares depend on.
+    alone = block_scales(places, np.array([1.0] + [1e-9] * (request.levels - 1)), bound_squared=squared)
+    sum_noise = request.bound * cost(alone) / budget_mu(request)
+    rows = request.rows or TYPICAL_ROWS_PER_KEY * keys[0]
+    rho_squared = squared / (3 * request.features)
+    shares = level_shares(keys, rows, sum_noise=sum_noise, rho_squared=rho_squared, bound_squared=squared)
+    return block_scales(places, shares, bound_squared=squared)
+
+
+def budget_mu(request: PlanRequest) -> float:
+    """What one individual may move in units of the noise: exactly for Gaussian noise, in its Laplace analogue otherwise."""
+    if request.budget.pure:
+        return float(request.budget.epsilon * request.share) / math.sqrt(2)
+    return analytic_mu(request.budget, touched=1) * math.sqrt(request.share)
 
 
 def _alg2(request: PlanRequest, block: Block) -> float:

@@ -22,7 +22,7 @@ LAYOUTS: dict[str, tuple[str, ...]] = {
     "joint": ("lookup", "semiring", "union"),
 }
 CALIBRATIONS = ("analytic", "classical")
-ALLOCATIONS = ("alg2", "auto", "equal")
+ALLOCATIONS = ("alg2", "auto", "equal", "values")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,8 @@ class PlanRequest:
             raise UnsupportedPlan("--allocation goes with the mechanism joint.")
         if self.allocation not in (None, *ALLOCATIONS):
             raise UnsupportedPlan(f"allocation is one of {', '.join(ALLOCATIONS)}.")
+        if self.allocation == "values" and self.layout != "lookup":
+            raise UnsupportedPlan("the allocation values goes with the layout lookup.")
         if self.mechanism == "joint" and self.calibration == "classical":
             raise UnsupportedPlan("joint is calibrated analytically; classical goes with fpm and fpm-opt.")
         if not 0 < self.share <= 1 or self.extra_touched < 0:
