@@ -26,6 +26,7 @@ import numpy as np
 from saibot.errors import InvalidInput
 from saibot.estimate.totals import totals
 from saibot.estimate.tree import KeyGroups, Posterior, estimate_spread, reliability_of, row_sums, smooth
+from saibot.privacy.mechanisms.value_allocation import typical_share
 from saibot.sketch import Sketch
 
 # An uncertain count multiplies z_k, whose distance from M is not known yet: a tenth of the squared half-range is typical.
@@ -44,6 +45,16 @@ class LookupValues:
     posterior_variance: np.ndarray  # (f, d+1)
     spread: np.ndarray  # (f,) tau^2 in total over levels; 0 = all noise
     counts: np.ndarray  # (d+1,) shrunk counts
+    levels: tuple[LevelValues, ...] = ()  # from `shrink`, finest first: what the values are made of
+
+
+@dataclass(frozen=True)
+class LevelValues:
+    """How the keys of one level (f, d) differ from their parents: posterior mean and reliability; and the spread (f,)."""
+
+    deviations: np.ndarray
+    reliability: np.ndarray
+    spread: np.ndarray
 
 
 def lookup_values(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> LookupValues:
@@ -101,12 +112,14 @@ def shrink(
     prior: np.ndarray | None = None,
     limits: tuple[float, float] | np.ndarray = (-1.0, 1.0),
     ceiling: np.ndarray | None = None,
+    typical_spread: bool = False,
 ) -> LookupValues:
     """Posterior means from noisy counts, (d,) or (f, d), and sums (f, d): one feature, table or simulation per row.
 
     With key levels, counts and sums are lists, finest first, and `parents[l]` gives every key of level l its row at level
     l+1. `rows` is the number of rows in all keys together, `limits` the public bounds of the values; `prior`, M, and
-    `ceiling`, the most that values vary, are (f,) where something is known about them.
+    `ceiling`, the most that values vary, are (f,) where something is known about them. With `typical_spread`, keys whose
+    spread drowns in noise are taken to differ as keys usually do, instead of not at all.
     """
     c = [np.atleast_2d(level) for level in ([counts] if isinstance(counts, np.ndarray) else counts)]
     s = [np.atleast_2d(level) for level in ([sums] if isinstance(sums, np.ndarray) else sums)]
@@ -122,6 +135,7 @@ def shrink(
         error = float(errors.min()) / share.sum() ** 0.5
         prior = _prior_mean(total, n[:, 0], error, 0.0, np.stack([low[:, 0], high[:, 0]]))
     M = np.reshape(prior, (-1, 1))
+    levels: tuple[LevelValues, ...] = ()
     if noise0[0] == 0 and noise1[0] == 0:
         found, weight, spread = _exact(c, s, M, up)
     else:
@@ -140,8 +154,15 @@ def shrink(
             total = up[level].sum(total) if level < len(up) else total
         scaled = weight / unit + np.zeros_like(readings[0])
         scaled[scaled < 1e-60] = 0.0  # nothing is learned from such a key, and its inverse has no square
-        spreads = estimate_spread(readings, scaled, variances, up, cap)
+        usual = None
+        if typical_spread:  # of rows that vary by half of what their bounds allow
+            usual = [((high - low) / 2) ** 2 / 2 * typical_share(level.shape[1], n) for level in s]
+        spreads = estimate_spread(readings, scaled, variances, up, cap, usual)
         found, spread = smooth(readings, scaled, variances, up, spreads), np.sum(spreads, axis=0)
+        levels = tuple(
+            LevelValues(mean, reliability_of(variance, t), np.broadcast_to(t, (len(mean), 1))[:, 0])
+            for t, (mean, variance) in zip(spreads, found.deviations, strict=True)
+        )
     return LookupValues(
         values=np.clip(M + found.mean, low, high),
         prior_mean=np.broadcast_to(M, (len(found.mean), 1))[:, 0],
@@ -149,6 +170,7 @@ def shrink(
         posterior_variance=np.maximum(found.variance, 0),
         spread=spread[:, 0],
         counts=weight if len(weight) > 1 else weight[0],
+        levels=levels,
     )
 
 

@@ -93,9 +93,17 @@ def smooth(
 
 
 def estimate_spread(
-    readings: list[np.ndarray], weight: np.ndarray, noise: list[np.ndarray], up: list[KeyGroups], cap: np.ndarray
+    readings: list[np.ndarray],
+    weight: np.ndarray,
+    noise: list[np.ndarray],
+    up: list[KeyGroups],
+    cap: np.ndarray,
+    typical: list[np.ndarray] | None = None,
 ) -> list[np.ndarray]:
-    """tau^2 of every level, (f, 1) each: level by level from the top as in A5, then jointly if there are several."""
+    """tau^2 of every level, (f, 1) each: level by level from the top as in A5, then jointly if there are several.
+
+    What noise leaves open is filled with `typical` spreads, or with none.
+    """
     weights = [weight]
     for group in up:
         weights.append(group.sum(weights[-1]))
@@ -124,7 +132,8 @@ def estimate_spread(
             break
     found = smooth(readings, weight, noise, up, spread)
     sure = [row_sums(reliability_of(variance, t) ** 2) for t, (_, variance) in zip(spread, found.deviations, strict=True)]
-    return [t * s / (s + 4) for t, s in zip(spread, sure, strict=True)]
+    expected = typical or [np.zeros((1, 1))] * len(spread)
+    return [(t * s + 4 * e) / (s + 4) for t, s, e in zip(spread, sure, expected, strict=True)]
 
 
 def row_sums(values: np.ndarray) -> np.ndarray:
