@@ -55,21 +55,29 @@ def buy_component(
 
 
 def component_of(moments: NoisyStatistics, rows: Rows, facts: ComponentFacts, count: float | None) -> Feature:
-    """The leading direction of (noisy) moments. Never fails: without a spread above noise, the whole box is the range."""
-    m = len(rows.columns)
+    """The leading direction of (noisy) moments, as a feature."""
     n = count if count is not None else max(float(moments.whole[0][0]), 1.0)
-    mean = moments.whole[1] / n
+    direction, lower, upper = leading_direction(moments.whole[1] / n, moments.whole[2] / n, spread=facts.spread)
+    weights = {column.name: twelve_digits(weight) for column, weight in zip(rows.columns, direction, strict=True)}
+    lower, upper = twelve_digits(lower), twelve_digits(upper)
+    return Feature(name=facts.name, kind="component", lower=lower, upper=upper, weights=weights)
+
+
+def leading_direction(mean: np.ndarray, squares: np.ndarray, *, spread: float) -> tuple[np.ndarray, float, float]:
+    """Weights and range of the component, from (noisy) means and packed second moments of columns in [-1, 1].
+
+    Never fails: without a spread above noise, the whole box is the range.
+    """
+    m = len(mean)
     second = np.zeros((m, m))
-    second[np.triu_indices(m)] = moments.whole[2] / n
+    second[np.triu_indices(m)] = squares
     second = np.triu(second) + np.triu(second, 1).T
     values, vectors = np.linalg.eigh(second - np.outer(mean, mean))
     direction = vectors[:, -1] * (1 if vectors[np.abs(vectors[:, -1]).argmax(), -1] > 0 else -1)
     reach = float(np.abs(direction).sum())
     centre = float(np.clip(mean @ direction, -reach, reach))
-    spread = facts.spread * math.sqrt(values[-1]) if values[-1] > 0 else reach
-    lower, upper = max(centre - spread, -reach), min(centre + spread, reach)
+    wide = spread * math.sqrt(values[-1]) if values[-1] > 0 else reach
+    lower, upper = max(centre - wide, -reach), min(centre + wide, reach)
     if not upper - lower > 1e-6 * reach:
         lower, upper = -reach, reach
-    weights = {column.name: twelve_digits(weight) for column, weight in zip(rows.columns, direction, strict=True)}
-    lower, upper = twelve_digits(lower), twelve_digits(upper)
-    return Feature(name=facts.name, kind="component", lower=lower, upper=upper, weights=weights)
+    return direction, lower, upper
