@@ -10,6 +10,7 @@ import typer
 from saibot.cli.connection import PlatformOption
 from saibot.cli.pack import DomainIdOption, DomainOption, given_domains
 from saibot.cli.platform_search import Asked, search_platform
+from saibot.cli.report import ReportOption, check_report, write_report
 from saibot.cli.show import JsonOption, number, plural, print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def search(
     shown: Annotated[int, typer.Option(help="Ranked candidates to show.", min=1)] = 10,
     out: Annotated[Path | None, typer.Option(help="Write the result here, for `saibot augment`.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the result: .png, .svg or .pdf.")] = None,
+    report_to: ReportOption = None,
     json: JsonOption = False,
 ) -> None:
     """Find the published tables that most improve a linear model of TARGET.
@@ -82,6 +84,7 @@ def search(
         raise InvalidInput(f"--device is auto, cpu or cuda, not {device!r}.")
     if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InvalidInput(f"--plot writes .png, .svg or .pdf, not {plot.name}.")
+    check_report(report_to)
     if corpus is not None and (platform is not None or local or epsilon is not None or slice_of is not None):
         raise InvalidInput("--corpus searches a folder; --platform, --local, --slice and --epsilon go without it.")
     if test is not None and _is_sketch(train) != _is_sketch(test):
@@ -121,10 +124,14 @@ def search(
         found.save(out)
     if plot is not None:
         found.plot(plot)
+    if report_to is not None:
+        write_report(found.document, report_to)
     if json:
         print_json(found.document)
     else:
         report(found, sketches, shown)
+        if report_to is not None:
+            typer.echo(f"wrote {report_to}: it opens in any browser, offline")
         _next(found, corpus, out, plot)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
+from saibot.cli.report import ReportOption, check_report, write_report
 from saibot.cli.show import JsonOption, print_json, print_table, progress
 
 
@@ -40,6 +41,7 @@ def result(
     card: Annotated[Path | None, typer.Option(help="Card of the tables: which columns its keys and features are.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the result here, for `saibot augment`.")] = None,
     shown: Annotated[int, typer.Option(help="Ranked candidates to show.", min=1)] = 10,
+    report_to: ReportOption = None,
     platform: PlatformOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -47,6 +49,7 @@ def result(
     from saibot.cli.search import report
     from saibot.client import Requester
 
+    check_report(report_to)
     with open_connection(platform) as opened, progress(quiet=json) as tell:
         requester = Requester(opened)
         job = requester.job(id)
@@ -54,6 +57,8 @@ def result(
         found = requester.result(job, card=card)
     if out is not None:
         found.save(out)
+    if report_to is not None:
+        write_report(found.document, report_to)
     if json:
         print_json(found.document)
         return

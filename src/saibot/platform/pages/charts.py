@@ -131,7 +131,7 @@ def path(steps: Sequence[dict[str, Any]]) -> Spec:
             "x": {
                 "field": "r2",
                 "type": "quantitative",
-                "scale": {"zero": False, "padding": 24},
+                "scale": {"zero": False, "padding": 46},
                 "axis": {"title": "R²", "tickCount": 5},
             },
             "color": colour,
@@ -160,7 +160,7 @@ def path(steps: Sequence[dict[str, Any]]) -> Spec:
             },
             {
                 "transform": [{"filter": f"datum.rows == '{shown}'"}],
-                "mark": {"type": "text", "align": "left", "dx": 10, "dy": -9},
+                "mark": {"type": "text", "align": "left", "dx": 9, "dy": -7},
                 "encoding": {"text": {"field": "told"}, "color": {"value": "@ink"}},
             },
         ],

@@ -144,10 +144,9 @@ def _to_sign_in(visit: Visit, problem: NotSignedIn) -> Response:
 
 def problem_page(visit: Visit, problem: SaibotError, *, offer_sign_in: bool = False) -> Response:
     status = status_of(problem)
-    words = problem.message[:1].upper() + problem.message[1:]
     hidden = status == 404 and not visit.caller.signed_in
     hint = "It may be there for those who are signed in." if hidden else _for_people(problem.hint or "")
-    response = error_page(visit, status, words, hint, offer_sign_in=offer_sign_in or hidden)
+    response = error_page(visit, status, problem.message, hint, offer_sign_in=offer_sign_in or hidden)
     if isinstance(problem, TooManyRequests):
         response.headers["retry-after"] = str(problem.retry_after)
     return response

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from saibot import __version__
 from saibot.platform.pages import format, words
@@ -29,6 +30,7 @@ def environment() -> Environment:
     for name in ("number", "signed", "fixed", "percent", "count", "with_error", "size", "day", "minute", "several"):
         made.filters[name] = getattr(format, name)
     made.filters["data"] = data_block
+    made.filters["prose"] = prose
     made.globals.update(version=__version__, asset=asset, key_words=words.key_words)
     return made
 
@@ -48,3 +50,10 @@ def data_block(document: Any) -> Markup:
     """JSON for a `<script type="application/json">`, in which no text can end the element or open a comment."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def prose(text: str | None) -> Markup:
+    """A message as a sentence of a page: it begins with a capital letter, and what stands in backticks is code."""
+    words = text or ""
+    parts = re.split(r"`([^`]*)`", words[:1].upper() + words[1:])
+    return Markup("").join(Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts))

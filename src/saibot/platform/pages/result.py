@@ -13,8 +13,10 @@ from saibot.search.document import checked_document, key_label
 
 COLUMNS = (
     *("rank", "dataset", "feature", "kind", "key", "gain", "lower", "upper"),
-    *("coefficient", "reliability", "rows", "step", "note", "digest"),
+    *("potential", "potential_lower", "potential_upper", "coefficient", "coefficient_lower", "coefficient_upper"),
+    *("reliability", "privacy_share", "coverage", "rows", "step", "note", "digest"),
 )
+OPTIONAL = ("potential", "potential_interval", "coefficient_interval", "coverage", "privacy_share")
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,10 @@ class ResultView:
     @property
     def held_out(self) -> bool:
         return all(step["test_r2"] is not None for step in self.path)
+
+    @property
+    def with_potential(self) -> bool:
+        return any(entry["potential"] is not None for entry in self.entries)
 
     @property
     def shown(self) -> str:
@@ -82,7 +88,9 @@ def view_result(document: Any) -> ResultView:
         label = _distinct(_label(entry, on if several_keys else ""), used)
         step = taken.get(_identity(entry))
         noise = None if entry["reliability"] is None else 1 - entry["reliability"]
-        entries.append(entry | {"place": place, "label": label, "on": on, "step": step, "noise_share": noise})
+        more = {name: entry.get(name) for name in OPTIONAL}
+        more |= {"place": place, "label": label, "what": _what(entry), "on": on, "step": step, "noise_share": noise}
+        entries.append(entry | more)
     base = checked["base"]
     path = [{"step": 0, "label": "own features", "column": None, "train_r2": base["train_r2"], "test_r2": base["test_r2"]}]
     for number, step in enumerate(checked["steps"], start=1):
@@ -99,9 +107,10 @@ def result_csv(view: ResultView) -> str:
     for entry in view.entries:
         low, high = entry["interval"]
         writer.writerow([
-            entry["place"], _text(entry["dataset"]), _text(entry["feature"]), entry["kind"], _text(entry["on"]),
-            entry["gain"], low, high, entry["coefficient"], entry["reliability"], entry["rows"], entry["step"],
-            _text(entry["note"]), entry["digest"],
+            entry["place"], _text(entry["dataset"]), _text(entry["what"]), entry["kind"], _text(entry["on"]),
+            entry["gain"], low, high, entry["potential"], *(entry["potential_interval"] or (None, None)),
+            entry["coefficient"], *(entry["coefficient_interval"] or (None, None)), entry["reliability"],
+            entry["privacy_share"], entry["coverage"], entry["rows"], entry["step"], _text(entry["note"]), entry["digest"],
         ])  # fmt: skip
     return out.getvalue()
 
@@ -125,8 +134,13 @@ def _identity(entry: dict[str, Any]) -> tuple[str, str, str, str]:
     return entry["digest"], str(entry["feature"]), key_label(entry["key"]), str(entry.get("via"))
 
 
+def _what(entry: dict[str, Any]) -> str:
+    """The feature, or all features that were taken together; nothing for rows."""
+    return str(entry["feature"] or ", ".join(entry.get("features", ())))
+
+
 def _label(entry: dict[str, Any], on: str) -> str:
-    name = f"{entry['dataset']}.{entry['feature']}" if entry["feature"] else f"rows of {entry['dataset']}"
+    name = f"{entry['dataset']}.{_what(entry)}" if entry["kind"] == "join" else f"rows of {entry['dataset']}"
     return f"{name} by {on}" if on else name
 
 

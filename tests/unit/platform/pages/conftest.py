@@ -30,6 +30,12 @@ def make_document(candidates: int = 40, steps: int = 3, *, held_out: bool = True
             "rows": None if i == 7 else rng.randint(1000, 300_000),
             "note": "",
             "via": None,
+            "features": [] if union else [FEATURES[i % 4]],
+            "potential": None if union else 1.2 * gain,
+            "potential_interval": None if union else [gain, 1.5 * gain],
+            "coefficient_interval": None,
+            "coverage": 1.0,
+            "privacy_share": 0.4,
         })  # fmt: skip
     taken = [
         entry

@@ -6,11 +6,14 @@ import csv
 import io
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from saibot.cli.report import check_report, write_report
 from saibot.errors import InvalidInput
 from saibot.platform.pages.charts import MOST_ROWS
 from saibot.platform.pages.report import report_html
@@ -72,6 +75,20 @@ def test_two_providers_with_the_same_names_stay_two_rows_of_the_chart(result_doc
     assert labels == ["agency-0-2013.temp", "agency-0-2013.temp (2)"]
 
 
+def test_features_that_were_taken_together_are_all_named(result_document: Make) -> None:
+    document = result_document(candidates=2, steps=0)
+    document["ranked"][0] |= {"feature": None, "features": ["temp", "precip"]}
+    assert view_result(document).entries[0]["label"].startswith("agency-0-2013.temp, precip")
+
+
+def test_results_of_an_earlier_version_are_shown_without_the_newer_columns(result_document: Make) -> None:
+    document = result_document(candidates=3, steps=1)
+    for entry in (*document["ranked"], *document["steps"]):
+        for name in ("potential", "potential_interval", "coefficient_interval", "coverage", "privacy_share", "features"):
+            del entry[name]
+    assert "Potential" not in report_html(document).split("How to read this")[0]
+
+
 def test_a_search_that_found_nothing_says_so(result_document: Make) -> None:
     document = result_document(candidates=0, steps=0, held_out=False)
     view = view_result(document)
@@ -105,3 +122,12 @@ def test_file_names_hold_nothing_that_a_header_or_a_disk_could_trip_over(result_
 def test_a_document_of_another_kind_is_refused() -> None:
     with pytest.raises(InvalidInput, match="no result of a search"):
         report_html({"format": "something"})
+
+
+def test_the_command_writes_the_very_same_report(result_document: Make, tmp_path: Path) -> None:
+    document = result_document()
+    write_report(document, tmp_path / "found.html")
+    day = datetime.now(UTC).date().isoformat()
+    assert (tmp_path / "found.html").read_text(encoding="utf-8") == report_html(document, created=day)
+    with pytest.raises(InvalidInput, match=r"--report writes \.html"):
+        check_report(tmp_path / "found.pdf")

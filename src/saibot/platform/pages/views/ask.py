@@ -16,8 +16,8 @@ from saibot.platform.api.schemas import SearchOptions
 from saibot.platform.errors import TooLarge, TooManyRequests, Unusable, status_of
 from saibot.platform.pages.visit import FORM_BYTES, Visit, in_thread
 
-CHOICES = {"steps": "5", "confidence": "0.9", "shown": "50"}
-CHECKS = ("joins", "unions", "hops", "exhaustive")
+CHOICES = {"steps": "5", "confidence": "0.9", "shown": "50", "rank": "usable"}
+CHECKS = ("joins", "unions", "hops", "whole_datasets", "exhaustive")
 WORDS = {"steps": "Most steps", "confidence": "Confidence", "shown": "Candidates shown", "target": "Target"}
 
 
@@ -34,7 +34,7 @@ class NotASketch(Unusable):
 
 
 def show(visit: Visit) -> Response:
-    return _form(visit, {"target": "", **CHOICES, "joins": True, "unions": True, "hops": False, "exhaustive": False})
+    return _form(visit, {"target": "", **CHOICES, **dict.fromkeys(CHECKS, False), "joins": True, "unions": True})
 
 
 async def send(visit: Visit) -> Response:

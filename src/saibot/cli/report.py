@@ -1,0 +1,33 @@
+"""`--report FILE`: a result as one HTML file, the same that the platform's result page offers to download."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+ReportOption = Annotated[
+    Path | None, typer.Option("--report", help="Write the result as one .html file that opens offline.")
+]
+
+
+def check_report(path: Path | None) -> None:
+    """Refuse what cannot be written before anything takes time."""
+    from saibot.errors import InvalidInput
+
+    if path is not None and path.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInput(f"--report writes .html, not {path.name}.")
+
+
+def write_report(document: dict[str, Any], path: Path) -> None:
+    from datetime import UTC, datetime
+
+    from saibot.errors import InvalidInput
+    from saibot.privatize.privatize import write_safely
+
+    try:
+        from saibot.platform.pages.report import report_html
+    except ImportError:
+        raise InvalidInput("reports need the platform's packages.", hint="pip install 'saibot[platform]'") from None
+    write_safely(path, report_html(document, created=datetime.now(UTC).date().isoformat()).encode())

@@ -1,0 +1,201 @@
+"""`make screenshots`: every page and every state of it, light and dark, wide and narrow, into docs/screenshots.
+
+Not collected with the tests; it shares their platform and their browser.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser, Page
+
+OUT = Path(__file__).parents[2] / "docs" / "screenshots"
+LOOKS = [(scheme, shape) for scheme in ("light", "dark") for shape in ("wide", "narrow")]
+STATES = [("light", "wide"), ("dark", "narrow")]  # of pages that are shown in all four looks otherwise
+WIDTHS = {"wide": 1200, "narrow": 390}
+TALLEST = 2600
+COLOURS = 160
+
+Scene = Callable[[Page, Any], None]
+
+
+def at(path: str) -> Scene:
+    return lambda page, site: page.goto(site.address + path) and None
+
+
+def dataset(provider: str, suffix: str = "") -> Scene:
+    from saibot.platform.catalog import Filter
+
+    def go(page: Page, site: Any) -> None:
+        listed = site.platform.catalog.list(site.caller("united"), Filter(provider=provider)).items
+        page.goto(f"{site.address}/datasets/{json.loads(listed[0])['id']}{suffix}")
+
+    return go
+
+
+def result(page: Page, site: Any) -> None:
+    page.goto(f"{site.address}/searches/{site.found_by('united')}")
+
+
+def nothing_found(page: Page, site: Any) -> None:
+    """A result whose every candidate was dropped."""
+    id = site.found_by("ana")
+    path = site.platform.searches.folder / id / "result.json"
+    document = json.loads(path.read_bytes())
+    dropped = [{"reason": "its gain is not clear of its noise", "count": document["candidates"], "examples": []}]
+    path.write_text(json.dumps(document | {"steps": [], "columns": [], "dropped": dropped, "model": None}))
+    page.goto(f"{site.address}/searches/{id}")
+    path.write_text(json.dumps(document))
+
+
+def waiting(page: Page, site: Any) -> None:
+    asked = {"target": "arr_delay", "features": None, "steps": 3, "confidence": 0.9, "shown": 50, "exhaustive": False}
+    asked |= {"joins": True, "unions": True, "hops": False, "rank": "usable", "whole_datasets": False}
+    take, site.platform.searches.next = site.platform.searches.next, lambda busy: None
+    try:
+        id = site.platform.submit(site.caller("ana"), site.sketch("train"), None, asked)["id"]
+        page.goto(f"{site.address}/searches/{id}", wait_until="domcontentloaded")
+        page.locator("progress").wait_for()
+        site.platform.searches.cancel(site.caller("ana"), id)
+        page.route("**/searches/**", lambda route: route.abort())
+    finally:
+        site.platform.searches.next = take
+
+
+def failed(page: Page, site: Any) -> None:
+    from sqlalchemy import update
+
+    from saibot.platform.storage.tables import searches
+
+    id = site.found_by("united")
+    error = {"code": "died", "message": "the search needed more memory than there is.", "hint": "Ask for fewer candidates."}
+
+    def set_status(status: str, error: str | None) -> None:
+        with site.platform.database.write() as connection:
+            connection.execute(update(searches).where(searches.c.id == id).values(status=status, error=error))
+
+    set_status("failed", json.dumps(error | {"details": {}}))
+    page.goto(f"{site.address}/searches/{id}")
+    set_status("done", None)
+
+
+def refused_table(page: Page, site: Any) -> None:
+    page.goto(f"{site.address}/ask")
+    rows = {"name": "flights.csv", "mimeType": "text/csv", "buffer": b"day,arr_delay\n"}
+    page.get_by_label("Training sketch").set_input_files(rows)
+    page.locator("#train-told.bad").wait_for()
+
+
+def filled_in(page: Page, site: Any) -> None:
+    page.goto(f"{site.address}/ask")
+    page.get_by_label("Training sketch").set_input_files(site.sketches / "train.saibot")
+    page.get_by_label("Held-out sketch").set_input_files(site.sketches / "test.saibot")
+    page.locator("select#target").select_option("arr_delay")
+    page.get_by_text("Options").click()
+
+
+def refused_token(page: Page, site: Any) -> None:
+    page.goto(f"{site.address}/sign-in")
+    page.get_by_label("Access token").fill("saibot_of-last-year")
+    page.get_by_role("button", name="Sign in").click()
+
+
+def report(page: Page, site: Any) -> None:
+    from saibot.platform.pages.report import report_html
+
+    document = json.loads(site.platform.searches.result(site.caller("united"), site.found_by("united")))
+    page.set_content(report_html(document, created="2013-12-31"))
+
+
+SCENES: dict[str, tuple[str | None, Scene]] = {
+    "catalogue": ("united", at("/")),
+    "catalogue-filtered": (None, at("/?q=flights&domain=dates%3A2013-01-01%3A2013-12-31&sort=rows")),
+    "catalogue-nothing-found": (None, at("/?q=unicorns")),
+    "dataset": (None, dataset("weather-service")),
+    "dataset-without-key": (None, dataset("port-authority")),
+    "ask": ("ana", filled_in),
+    "ask-table-refused": ("ana", refused_table),
+    "ask-signed-out": (None, at("/ask")),
+    "search-waiting": ("ana", waiting),
+    "search-failed": ("united", failed),
+    "searches": ("ana", at("/searches")),
+    "searches-empty": ("newcomer", at("/searches")),
+    "result": ("united", result),
+    "result-nothing-found": ("ana", nothing_found),
+    "report": ("united", report),
+    "budget": ("weather-service", at("/budget")),
+    "budget-empty": ("newcomer", at("/budget")),
+    "withdraw": ("united", dataset("united", "/withdraw")),
+    "plan": (None, at("/plan?rows=100000&keys=365&features=2&epsilon=1")),
+    "plan-refused": (None, at("/plan?epsilon=-1")),
+    "sign-in": (None, at("/sign-in")),
+    "sign-in-refused": (None, refused_token),
+    "not-found": (None, at("/datasets/nowhere")),
+}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tidy() -> None:
+    OUT.mkdir(parents=True, exist_ok=True)
+    for old in OUT.glob("*.png"):
+        old.unlink()
+
+
+WHOLE = (
+    "catalogue",
+    "dataset",
+    "ask",
+    "search-waiting",
+    "searches",
+    "result",
+    "report",
+    "budget",
+    "withdraw",
+    "plan",
+    "sign-in",
+)
+ALL = [(name, *look) for name in SCENES for look in (LOOKS if name in WHOLE else STATES)]
+
+
+@pytest.mark.parametrize("name, scheme, shape", ALL)
+def test_take(name: str, scheme: str, shape: str, site: Any, browser: Browser) -> None:
+    user, scene = SCENES[name]
+    take(browser, site, user, scene, f"{name}-{shape}-{scheme}", WIDTHS[shape], scheme)
+
+
+@pytest.mark.parametrize("scheme, shape", STATES)
+def test_take_the_first_day(scheme: str, shape: str, empty_site: Any, browser: Browser) -> None:
+    take(browser, empty_site, None, at("/"), f"catalogue-empty-{shape}-{scheme}", WIDTHS[shape], scheme)
+
+
+def take(browser: Browser, site: Any, user: str | None, scene: Scene, name: str, width: int, scheme: Any) -> None:
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    if user is not None:
+        context.add_cookies([{"name": "saibot_session", "value": site.tokens[user], "url": site.address}])
+    page = context.new_page()
+    scene(page, site)
+    if name.split("-")[0] != "search":
+        page.wait_for_load_state("networkidle")
+    for figure in page.locator("figure[data-chart]").all():
+        figure.locator("svg").wait_for()
+    assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), "wider than the screen"
+    height = min(page.evaluate("document.documentElement.scrollHeight"), TALLEST)
+    clip: Any = {"x": 0, "y": 0, "width": width, "height": height}
+    drawn = Image.open(io.BytesIO(page.screenshot(full_page=True, clip=clip))).convert("RGB")
+    with_few_colours(drawn).save(OUT / f"{name}.png", optimize=True)
+    context.close()
+
+
+def with_few_colours(drawn: Image.Image) -> Image.Image:
+    """The most common colours, exactly as they are: backgrounds keep their tone, and files stay small."""
+    counted: Any = drawn.getcolors(drawn.width * drawn.height)
+    common = [colour for _, colour in sorted(counted, reverse=True)[:COLOURS]]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for colour in common for part in colour])
+    return drawn.quantize(palette=palette, dither=Image.Dither.NONE)
