@@ -72,7 +72,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_requester_finds_what_other_airlines_know_and_joins_it_to_its_rows(folder):
-    done = run("search", *REQUEST, "--corpus", "corpus", "--out", "result.json", "--plot", "found.png", cwd=folder)
+    kept = ("--out", "result.json", "--plot", "found.png", "--report", "found.html")
+    done = run("search", *REQUEST, "--corpus", "corpus", *kept, cwd=folder)
     assert done.returncode == 0, done.stderr
     for expected in (
         "local request",
@@ -84,6 +85,8 @@ def test_a_requester_finds_what_other_airlines_know_and_joins_it_to_its_rows(fol
     ):
         assert expected in done.stdout
     assert (folder / "found.png").read_bytes().startswith(b"\x89PNG")
+    page = (folder / "found.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>") and "<script" not in page and "ua-flights-2013" in page
     result = json.loads((folder / "result.json").read_text())
     assert result["steps"][-1]["test_r2"] > result["base"]["test_r2"] + 0.05
     joined = run("augment", "result.json", "b6.test.csv", "--corpus", "corpus", "--out", "wide.csv", cwd=folder)
@@ -113,6 +116,14 @@ def test_a_private_request_is_made_of_sketches(folder):
     found = json.loads(done.stdout)
     print(found["base"], found["steps"][-1]["test_r2"] if found["steps"] else None)
     assert found["private"] and found["steps"] and found["steps"][-1]["test_r2"] > found["base"]["test_r2"] + 0.03
+
+
+def test_candidates_can_be_whole_datasets_ranked_by_what_their_raw_tables_would_give(folder):
+    done = run("search", *REQUEST, "--corpus", "corpus", "--rank", "potential", "--whole-datasets", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    for expected in ("2 joins and 0 unions to choose from, of 2 sketches", "potential gain", "(arr_delay, dep_delay)"):
+        assert expected in done.stdout
+    refused(run("search", *REQUEST, "--corpus", "corpus", "--rank", "best", cwd=folder), "usable or potential gain")
 
 
 def test_a_provider_sees_beforehand_what_a_release_would_be_worth(tmp_path):
