@@ -27,6 +27,7 @@ from saibot.estimate.moments import KeyedMoments
 from saibot.estimate.quadratic import Sampling
 from saibot.estimate.regression import Fit, lookup_gram
 from saibot.search.engine import Candidate
+from saibot.search.potential import signal_share
 from saibot.search.request import SearchOptions
 from saibot.search.result import Found, Pair
 from saibot.search.views import View
@@ -69,7 +70,7 @@ def describe(table: Table, candidates: Sequence[Candidate], options: SearchOptio
     problem = _Regression.of(table, candidates)
     gain = problem.gain(options.interval, table.sampling)
     slope = problem.slope(options.interval, table.sampling) if alone else None
-    potential = problem.potential(candidates, gain, options.interval)
+    potential = problem.potential(candidates, gain, options.interval, table.private)
     scale = max(first.number("scale"), 1e-300)
     rows = first.number("rows")
     return Found(
@@ -177,50 +178,53 @@ class _Regression:
         )
         return (found.lower, found.upper) if math.isfinite(found.lower) and math.isfinite(found.upper) else None
 
+    @cached_property
+    def whole_error(self) -> GainInterval:
+        """The gain with both its errors, as of keys like these."""
+        return self.gain(0.9, "keys")
+
     def privacy_share(self) -> float:
-        """How much of the gain's variance, as of keys like these, is the request's own privacy noise."""
-        found = self.gain(0.9, "keys")
-        whole = found.error**2
-        return found.privacy_error**2 / whole if 0 < whole < math.inf else 1.0 if whole else 0.0
+        """How much of the gain's variance is the request's own privacy noise."""
+        whole = self.whole_error.error**2
+        return self.whole_error.privacy_error**2 / whole if 0 < whole < math.inf else 1.0 if whole else 0.0
 
     def potential(
-        self, candidates: Sequence[Candidate], gain: GainInterval, confidence: float
+        self, candidates: Sequence[Candidate], gain: GainInterval, confidence: float, private: bool
     ) -> tuple[float, float, float]:
-        """The gain with the provider's true means, and its interval.
+        """The gain with the provider's true means, and its interval: see `saibot.search.potential`.
 
-        Given the sketch, the true mean of a key is its value plus an independent error of known variance: the slope is the
-        same (Berkson), and the spread it works on is larger by that variance. Of several features the errors are taken as
-        independent. The relative variance of the slope has three parts (A6): the request's, the unknown means', and that of
-        the spread itself, which was estimated.
+        Of several features, each part of the gain is scaled by its own share of signal. A private request's gain is about
+        this very table, so its error leaves out chance; but the provider's noise meets what the values do not explain of
+        each key by chance all the same, in proportion to its part of their spread.
         """
         if not gain.value > 0 or self.tss <= 0:
             return 0.0, 0.0, gain.upper
-        n, counts = max(self.moments.count, 1.0), np.maximum(self.moments.counts, 0.0)
+        counts = np.maximum(self.moments.counts, 0.0)
         keys = max(int(np.count_nonzero(counts > 0)), 1)
-        extra, parts, errors = 0.0, [], []  # per feature: its part of what is explained, the relative variance of that
+        parts, shares, variances = [], [], []
         for i, candidate in enumerate(candidates):
-            kept = min(max(candidate.number("reliability"), 1e-6), 1.0)
-            # One hop further a value is a mean over many keys: what is unknown of each is nearly averaged out.
-            unknown = candidate.number("spread") * (1 - kept) if candidate.via is None else 0.0
             column, slope = self.values[:, i - self.added], float(self.full[i - self.added])
             deviation = column - counts @ column / max(counts.sum(), 1e-300)
-            square = float(counts @ deviation**2)
-            if square <= 1e-100:  # it does not vary over the request's keys
-                continue
-            extra += slope**2 * n * unknown
-            parts.append(slope**2 * (square + n * unknown))
-            missing = float(np.sum((counts * deviation) ** 2)) * unknown / square**2
-            errors.append(missing + (2 * (1 - kept) ** 2 / (keys * kept**2) if candidate.via is None else 0.0))
-        ratio = extra / (gain.value * self.tss)
+            known = candidate.via is not None  # a mean over many keys: what is unknown of each is nearly averaged out
+            share, variance = signal_share(np.array(1.0 if known else candidate.number("reliability")), keys)
+            parts.append(slope**2 * float(counts @ deviation**2))
+            shares.append(float(share))
+            variances.append(float(variance))
         weights = np.array(parts) / max(sum(parts), 1e-300)
-        provider = float(weights**2 @ np.array(errors))
-        # From the error of g to that of its root: 4 g v + 2 v^2 = error^2.
-        error = gain.error
-        request = math.sqrt(gain.value**2 + error**2 / 2) - gain.value if math.isfinite(error) else math.inf
-        value = gain.value * (1 + ratio)
-        spread = math.sqrt((1 + ratio) * request + value * provider)
+        ratio = max(float(weights @ (1 / np.array(shares) / (1 + np.array(variances)))), 1.0)
+        provider = float(weights**2 @ np.array(variances)) / 4  # relative variance of the root
+        request = _root_variance(gain.value, gain.error)
+        if private:
+            request += (1 - float(weights @ np.array(shares))) * _root_variance(gain.value, self.whole_error.sampling_error)
+        value = gain.value * ratio
+        spread = math.sqrt(ratio * request + value * provider)
         if not math.isfinite(spread):
             return min(value, 1.0), 0.0, 1.0
         z = float(ndtri((1 + confidence) / 2))
         low, high = max(math.sqrt(value) - z * spread, 0.0) ** 2, (math.sqrt(value) + z * spread) ** 2
         return min(value, 1.0), min(low, 1.0), min(high, 1.0)
+
+
+def _root_variance(gain: float, error: float) -> float:
+    """From the error of g to the variance of its root: 4 g v + 2 v^2 = error^2."""
+    return math.sqrt(gain**2 + error**2 / 2) - gain if math.isfinite(error) else math.inf

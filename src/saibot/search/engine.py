@@ -169,15 +169,10 @@ class Engine:
         names = ("gain", "lower", "deviation", "coefficient")
         columns = {name: _host(getattr(scores, name)) for name in names}
         if self._options.rank == "potential":
-            spread = shard.numbers["spread"] if "via" not in shard.text else np.zeros(len(shard))
+            # One hop further a value is a mean over many keys: what is unknown of each is nearly averaged out.
+            reliability = shard.numbers["reliability"] if "via" not in shard.text else np.ones(len(shard))
             columns["potential"], columns["potential_lower"] = potential_scores(
-                columns["gain"],
-                columns["deviation"],
-                columns["coefficient"],
-                base,
-                spread=spread,
-                reliability=shard.numbers["reliability"],
-                quantile=quantile,
+                columns["gain"], columns["deviation"], base, reliability=reliability, quantile=quantile
             )
         return columns
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from saibot.search.potential import signal_share
 from saibot.search.scoring import MOST_EXPLAINED, Base
 from saibot.search.shard import ShardRows
 
@@ -54,14 +55,15 @@ def score_datasets(
             rows = starts[chosen][:, None] + np.arange(size)
             values = shard.values[rows].astype(np.float64)  # (G, f, d)
             square, heavy = ((values * column) @ values.transpose(0, 2, 1) for column in (counts, weight))
-            unknown = (shard.numbers["spread"] * (1 - np.clip(shard.numbers["reliability"], 0.0, 1.0)))[rows]
-            for name, column in _solve(first[rows], square, heavy, base, quantile, unknown).items():
+            share, variance = signal_share(shard.numbers["reliability"][rows], max(base.keys, 1))
+            more = np.maximum(1 / share / (1 + variance) if "via" not in shard.text else np.ones(rows.shape), 1.0)
+            for name, column in _solve(first[rows], square, heavy, base, quantile, more).items():
                 getattr(answer, name)[chosen] = column
     return answer
 
 
 def _solve(
-    first: np.ndarray, square: np.ndarray, weighted: np.ndarray, base: Base, quantile: float, unknown: np.ndarray
+    first: np.ndarray, square: np.ndarray, weighted: np.ndarray, base: Base, quantile: float, more: np.ndarray
 ) -> dict[str, np.ndarray]:
     p = base.size
     along, with_target, heavy = first[..., :p], first[..., p], first[..., p + 1]
@@ -93,12 +95,13 @@ def _solve(
     lower = np.maximum(kept - quantile * np.sqrt(along_u), 0.0) ** 2
     floor = 1e-9 * np.maximum(trace, 1e-300)[:, None, None] * eye
     wald = np.einsum("gi,gi->g", u, np.linalg.solve(covariance + floor, u[..., None])[..., 0]) / (1 - explained)
-    slopes = np.einsum("gij,gj->gi", half, u) * tss / unit
-    more = base.count * np.sum(slopes**2 * unknown, axis=1) / tss
+    slopes = np.einsum("gij,gj->gi", half, u) * tss
+    parts = np.where(usable, slopes**2, 0.0)  # of unit variances: what each feature's own slope explains
+    ratio = np.sum(parts * more, axis=1) / np.maximum(np.sum(parts, axis=1), 1e-300)
     return {
         "gain": np.minimum(gain, 1.0),
         "lower": np.minimum(lower, 1.0),
         "deviation": np.sqrt(along_u * (1 - explained)),
         "wald": np.where(gain > 0, wald, 0.0),
-        "potential": np.minimum(gain + more, 1.0),
+        "potential": np.minimum(gain * np.maximum(ratio, 1.0), 1.0),
     }
