@@ -20,7 +20,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
@@ -44,6 +44,7 @@ ACCOUNTS = {
     "ana": ("requester",),
     "newcomer": ("provider", "requester"),
 }
+PATIENCE = 60_000  # milliseconds: machines that run tests are often busy with others
 ADMIN = Caller("admin", frozenset({"admin"}), "first")
 
 
@@ -226,6 +227,7 @@ def browser() -> Iterator[Browser]:
         if os.environ.get("CI", "").lower() in ("true", "1"):
             pytest.fail(reason)
         pytest.skip(reason)
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=str(CHROMIUM), args=[*ARGUMENTS])
         yield running
@@ -280,7 +282,7 @@ def visit(site: Site, browser: Browser, watch: Watch) -> Iterator[Open]:
         context.on("request", watch.request)
         watch.home = at.address
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENCE)
         page.goto(at.address + path)
         return page
 
