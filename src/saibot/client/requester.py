@@ -227,10 +227,6 @@ class Requester:
         document = done.result() | {"platform": self.platform.url}
         return Augmented(document if card is None else in_columns_of(document, read_card(card)), self.published)
 
-    def open(self, document: Mapping[str, Any]) -> Augmented:
-        """A saved result; its values come from the cache or the platform."""
-        return Augmented(dict(document), self.published)
-
 
 def options_document(
     target: str, features: Sequence[str] | None, options: SearchOptions, *, exhaustive: bool
