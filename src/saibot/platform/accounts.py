@@ -29,7 +29,7 @@ from saibot.platform.trail import Trail
 ROLES = ("admin", "provider", "requester")
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$"
 PREFIX = "saibot_"
-REMEMBERED_SECONDS = 5.0  # how long a token is known without asking the database again
+REMEMBERED_SECONDS = 30.0  # how long a token is known without asking the database again
 
 
 @dataclass(frozen=True)
@@ -142,22 +142,29 @@ class Accounts:
 
     def caller_of(self, text: str | None) -> Caller:
         """Whose token this is. No token is nobody; a wrong one is refused."""
-        if text is None:
-            return NOBODY
-        key = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
-        moment = time.monotonic()
-        with self._lock:
-            known = self._known.get(key)
-            if known is not None and known.until > moment:
-                self._used.add(known.caller.token)
-                return known.caller
+        known = self.remembered(text)
+        if known is not None:
+            return known
+        assert text is not None
+        key = _hash(text)
         caller = self._look_up(key)
         with self._lock:
             if len(self._known) > 100_000:
                 self._known.clear()
-            self._known[key] = _Known(caller, moment + REMEMBERED_SECONDS)
+            self._known[key] = _Known(caller, time.monotonic() + REMEMBERED_SECONDS)
             self._used.add(caller.token)
         return caller
+
+    def remembered(self, text: str | None) -> Caller | None:
+        """The same where it takes no look into the database; else None."""
+        if text is None:
+            return NOBODY
+        with self._lock:
+            known = self._known.get(_hash(text))
+            if known is None or known.until <= time.monotonic():
+                return None
+            self._used.add(known.caller.token)
+            return known.caller
 
     def note_uses(self) -> None:
         """Write down which tokens were used since the last time; once in a while is often enough."""
@@ -188,7 +195,7 @@ class Accounts:
             "id": f"t{secrets.token_hex(8)}",
             "name": name,
             "roles": ",".join(roles),
-            "hash": hashlib.sha256(text.encode()).hexdigest(),
+            "hash": _hash(text),
             "created": now(),
             "expires": expires,
             "revoked": None,
@@ -202,6 +209,10 @@ class Accounts:
 
 def _unexpired() -> ColumnElement[bool]:
     return tokens.c.expires.is_(None) | (tokens.c.expires > now())
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _new_text() -> str:

@@ -16,6 +16,7 @@ from saibot.platform.clock import today
 from saibot.platform.describe import letters_of, plain, words_of
 from saibot.platform.errors import NotFound
 from saibot.platform.pagination import Page, Place
+from saibot.platform.remembered import Remembered
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.tables import datasets, terms, versions
 
@@ -26,10 +27,13 @@ SORTS: dict[str, tuple[ColumnElement[Any], bool, type]] = {  # column, descendin
     "epsilon": (datasets.c.epsilon, False, float),
     "name": (datasets.c.sort_name, False, str),
 }
-FEW = 20_000  # datasets with a term: up to here they are fetched by it, beyond the sorted list is walked
+FEW = 20_000  # a term is counted up to here
+WINDOW = 12_000  # datasets that a walk through the list looks at
+MANY = 2_000  # datasets whose counts are remembered for a while
 MOST_WORDS = 8
 FACETS = 100
 _LAST = "\U0010ffff"
+Term = tuple[str, str | None]
 
 
 @dataclass(frozen=True)
@@ -41,9 +45,9 @@ class Filter:
     provider: str | None = None
     feature: str | None = None
 
-    def terms(self) -> list[tuple[str, str | None]]:
+    def terms(self) -> list[Term]:
         """Terms to look up: exact, or from the first to before the second."""
-        found: list[tuple[str, str | None]] = []
+        found: list[Term] = []
         for mark, value in (("d", self.domain), ("p", self.provider), ("f", self.feature)):
             if value:
                 found.append((f"{mark}:{plain(value)}".replace("\x00", ""), None))
@@ -57,19 +61,24 @@ class Catalog:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._counts: Remembered[tuple[str, Filter], dict[str, Any]] = Remembered(seconds=30.0, most=1000)
+        self._frequencies: Remembered[Term, int] = Remembered(seconds=30.0, most=10_000)
 
     def list(
         self, caller: Caller, filter: Filter, *, sort: Sort = "published", place: Place = None, limit: int = 50
     ) -> Page:
         """Documents as JSON text, in order."""
         column, descending, _ = SORTS[sort]
+        query = select(datasets.c.number, column.label("at")).order_by(*_order(descending, column, datasets.c.number))
+        if place is not None:
+            here, there = tuple_(column, datasets.c.number), tuple_(*place)
+            query = query.where(here < there if descending else here > there)
+        wanted = filter.terms()
         with self._database.read() as connection:
-            query = self._matching(connection, caller, filter, select(datasets.c.number, column.label("at")))
-            if place is not None:
-                here, there = tuple_(column, datasets.c.number), tuple_(*place)
-                query = query.where(here < there if descending else here > there)
-            order = [column.desc(), datasets.c.number.desc()] if descending else [column, datasets.c.number]
-            rows = connection.execute(query.order_by(*order).limit(limit + 1)).all()
+            rows = self._walked(connection, caller, wanted, query, limit + 1, descending=descending)
+            if rows is None:
+                fetched = self._fetched(connection, caller, wanted, query)
+                rows = connection.execute(fetched.limit(limit + 1)).all()
             numbers = [row.number for row in rows[:limit]]
             shown = select(datasets.c.number, datasets.c.document).where(datasets.c.number.in_(numbers))
             documents = {row.number: row.document for row in connection.execute(shown)}
@@ -77,11 +86,28 @@ class Catalog:
         return Page([documents[number] for number in numbers if number in documents], more)
 
     def facets(self, caller: Caller, filter: Filter) -> dict[str, Any]:
-        """How many datasets match, and how many of each domain and each provider."""
+        """How many datasets match, and how many of each domain and each provider.
+
+        Counts of thousands of datasets may be up to half a minute old; others are of this moment.
+        """
+        view = ("all" if caller.sees_restricted else f"of {caller.name}", filter)
+        known = self._counts.get(view)
+        if known is None:
+            known = self._count(caller, filter)
+            if known["total"] > MANY:
+                self._counts.put(view, known)
+        return known
+
+    def _count(self, caller: Caller, filter: Filter) -> dict[str, Any]:
         columns = (datasets.c.provider, datasets.c.domains)
+        query = select(*columns, func.count().label("count")).group_by(*columns)
         with self._database.read() as connection:
-            query = self._matching(connection, caller, filter, select(*columns, func.count().label("count")), walk=False)
-            rows = connection.execute(query.group_by(*columns)).all()
+            wanted = filter.terms()
+            if wanted:
+                query = self._fetched(connection, caller, wanted, query)
+            else:
+                query = query.where(_visible(caller, indexed=True))
+            rows = connection.execute(query).all()
         providers, domains, total = Counter[str](), Counter[str](), 0
         for provider, names, count in rows:
             total += count
@@ -132,7 +158,7 @@ class Catalog:
         """What a slice of the corpus is made of: the latest version of every dataset, by number."""
         with self._database.read() as connection:
             columns = select(datasets.c.number, datasets.c.document)
-            query = self._matching(connection, caller, Filter(domain=domain), columns)
+            query = self._fetched(connection, caller, Filter(domain=domain).terms(), columns)
             if place is not None:
                 query = query.where(datasets.c.number > place[0])
             rows = connection.execute(query.order_by(datasets.c.number).limit(limit + 1)).all()
@@ -162,45 +188,81 @@ class Catalog:
 
     # -------------------------------------------------------------------------------------------- inside
 
-    def _matching(
-        self, connection: Connection, caller: Caller, filter: Filter, query: Select[Any], *, walk: bool = True
-    ) -> Select[Any]:
-        """The query, restricted to what matches, in the way that touches fewest rows.
+    def _walked(
+        self,
+        connection: Connection,
+        caller: Caller,
+        wanted: Sequence[Term],
+        query: Select[Any, Any],
+        limit: int,
+        *,
+        descending: bool,
+    ) -> Sequence[Any] | None:
+        """The first matches met on a walk through the list in its order; None where that would take too long.
 
-        Where some term is rare the datasets are fetched by it; where all are common, walking the list in its order meets
-        enough matches soon (`walk`), but counting cannot stop early and starts from the rarest term in any case.
+        Common terms are met soon. How soon is a guess from how common each is by itself, so the walk has an end: where it
+        comes to it with too few matches, they are fetched by a term instead.
         """
-        wanted = filter.terms()
-        query = query.where(_visible(caller, walked=walk))
+        visible = query.where(_visible(caller))
+        if not wanted:
+            return connection.execute(visible.limit(limit)).all()
+        size = connection.execute(select(func.max(datasets.c.number))).scalar() or 0
+        expected = float(limit)
+        for term in wanted:
+            expected *= size / max(self._frequency(connection, term), 1)
+        if expected > WINDOW / 2 or size <= WINDOW:
+            return None
+        window = visible.limit(WINDOW).subquery()
+        met = select(window.c.number, window.c.at)
+        for term in wanted:
+            probe = select(terms.c.term).where(terms.c.dataset == window.c.number, _has(term))
+            met = met.where(probe.correlate(window).exists())
+        if connection.dialect.name != "sqlite":
+            met = met.order_by(*_order(descending, window.c.at, window.c.number))
+        # SQLite would look at the whole window before it sorts. It reads the window in its order; that is checked.
+        rows = connection.execute(met.limit(limit)).all()
+        keys = [(row.at, row.number) for row in rows]
+        return rows if len(rows) == limit and keys == sorted(keys, reverse=descending) else None
+
+    def _fetched(
+        self, connection: Connection, caller: Caller, wanted: Sequence[Term], query: Select[Any, Any]
+    ) -> Select[Any, Any]:
+        """The query, restricted to what matches, starting from the datasets with the rarest term."""
+        query = query.where(_visible(caller))
         if not wanted:
             return query
-        counts = [_count(connection, term) for term in wanted]
-        rarest = counts.index(min(counts))
-        if counts[rarest] <= FEW or not walk:
-            inner = select(terms.c.dataset).where(_has(wanted[rarest])).distinct()
-            chosen = inner.limit(1 << 40).subquery()  # the limit keeps SQLite from turning the join around
-            query = query.select_from(chosen.join(datasets, datasets.c.number == chosen.c.dataset))
-            wanted = [term for i, term in enumerate(wanted) if i != rarest]
-        for term in wanted:
+        rarest, *others = sorted(wanted, key=lambda term: self._frequency(connection, term))
+        inner = select(terms.c.dataset).where(_has(rarest)).distinct()
+        chosen = inner.limit(1 << 40).subquery()  # the limit keeps SQLite from looking into it
+        query = query.select_from(chosen.join(datasets, datasets.c.number == chosen.c.dataset))
+        for term in others:
             probe = select(terms.c.term).where(terms.c.dataset == datasets.c.number, _has(term))
             query = query.where(probe.correlate(datasets).exists())
         return query
 
+    def _frequency(self, connection: Connection, term: Term) -> int:
+        """How many datasets have a term, roughly: to choose a way by."""
+        known = self._frequencies.get(term)
+        if known is None:
+            some = select(terms.c.dataset).where(_has(term)).limit(FEW).subquery()
+            known = int(connection.execute(select(func.count()).select_from(some)).scalar_one())
+            self._frequencies.put(term, known)
+        return known
 
-def _count(connection: Connection, term: tuple[str, str | None]) -> int:
-    some = select(terms.c.dataset).where(_has(term)).limit(FEW + 1).subquery()
-    return int(connection.execute(select(func.count()).select_from(some)).scalar_one())
+
+def _order(descending: bool, *columns: ColumnElement[Any]) -> list[ColumnElement[Any]]:
+    return [column.desc() if descending else column.asc() for column in columns]
 
 
-def _has(term: tuple[str, str | None]) -> ColumnElement[bool]:
+def _has(term: Term) -> ColumnElement[bool]:
     first, last = term
     return terms.c.term == first if last is None else and_(terms.c.term >= first, terms.c.term < last)
 
 
-def _visible(caller: Caller, *, walked: bool = False) -> ColumnElement[bool]:
-    """`walked`: said so that SQLite does not choose the index for counting, and sort everything, where the list is walked in
-    its order and ends after a page."""
-    state = func.coalesce(datasets.c.state, "") if walked else datasets.c.state
+def _visible(caller: Caller, *, indexed: bool = False) -> ColumnElement[bool]:
+    """`indexed`: by the index for counting. Else said so that SQLite does not choose it, where datasets are looked at one by
+    one in another order."""
+    state = datasets.c.state if indexed else func.coalesce(datasets.c.state, "")
     current = and_(state == "live", or_(datasets.c.expires.is_(None), datasets.c.expires > today()))
     if caller.sees_restricted:
         return and_(current, true())

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio.to_thread
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
@@ -18,6 +19,7 @@ from saibot.platform.api.schemas import SearchOptions
 from saibot.platform.service import Platform, open_platform
 from saibot.platform.settings import Settings
 
+THREADS = 12  # that answer requests: more would only wait for each other
 PAGES = "saibot.platform.pages"
 
 
@@ -31,6 +33,7 @@ def app_of(platform: Platform) -> FastAPI:
 
     @asynccontextmanager
     async def life(app: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         platform.start()
         yield
         platform.close()

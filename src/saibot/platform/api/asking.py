@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
+from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from saibot.platform.accounts import Caller
@@ -27,7 +28,9 @@ async def caller_of(request: Request) -> Caller:
     address = request.client.host if request.client else "local"
     kind: Kind = "read" if request.method in ("GET", "HEAD") else "write"
     try:
-        caller = platform.accounts.caller_of(_bearer(request))
+        token = _bearer(request)
+        known = platform.accounts.remembered(token)
+        caller = known if known is not None else await run_in_threadpool(platform.accounts.caller_of, token)
     except NotSignedIn:
         platform.limits.spend(address, "write")  # guessing is slow
         raise

@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from saibot.errors import InvalidInput
 
 WAIT_SECONDS = 30
+CONNECTIONS = 24  # kept open: more than the threads that answer requests, so that none waits for one
 
 
 class Database:
@@ -67,14 +68,15 @@ def _engine(url: str) -> Engine:
     if kind == "sqlite":
         if address.database:
             Path(address.database).parent.mkdir(parents=True, exist_ok=True)
-        engine = create_engine(address, connect_args={"timeout": WAIT_SECONDS, "check_same_thread": False})
+        connect = {"timeout": WAIT_SECONDS, "check_same_thread": False}
+        engine = create_engine(address, connect_args=connect, pool_size=CONNECTIONS, max_overflow=CONNECTIONS)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
     if kind != "postgresql":
         raise InvalidInput(f"{kind} databases are not supported.", hint="Give postgresql://user@host/name, or nothing.")
     try:
-        return create_engine(address, pool_size=10, max_overflow=30, pool_pre_ping=True)
+        return create_engine(address, pool_size=CONNECTIONS, max_overflow=CONNECTIONS, pool_pre_ping=True)
     except ImportError:
         raise InvalidInput("Postgres needs its driver.", hint="pip install 'saibot[postgres]'") from None
 
@@ -86,8 +88,8 @@ def _prepare_sqlite(connection: Any, record: object) -> None:
         "synchronous=FULL",  # acknowledged means on disk
         "foreign_keys=ON",
         "secure_delete=ON",  # withdrawn means overwritten
-        "cache_size=-65536",
-        "mmap_size=1073741824",
+        "cache_size=-4096",  # small, for every connection has one: pages are read from the mapped file
+        "mmap_size=4294967296",
         "temp_store=MEMORY",
     ):
         connection.execute(f"PRAGMA {pragma}")

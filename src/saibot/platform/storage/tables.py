@@ -64,7 +64,7 @@ datasets = Table(
     Index("datasets_by_rows", "rows", "number"),
     Index("datasets_by_epsilon", "epsilon", "number"),
     Index("datasets_by_name", "sort_name", "number"),
-    Index("datasets_counted", "state", "visibility", "provider", "domains", "expires"),
+    Index("datasets_counted", "state", "provider", "domains", "visibility", "expires"),
     Index("datasets_by_expiry", "expires"),
 )
 

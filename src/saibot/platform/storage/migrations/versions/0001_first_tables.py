@@ -42,7 +42,7 @@ def upgrade() -> None:
     op.create_index("datasets_by_name", "datasets", ["sort_name", "number"], unique=False)
     op.create_index("datasets_by_published", "datasets", ["published", "number"], unique=False)
     op.create_index("datasets_by_rows", "datasets", ["rows", "number"], unique=False)
-    op.create_index("datasets_counted", "datasets", ["state", "visibility", "provider", "domains", "expires"], unique=False)
+    op.create_index("datasets_counted", "datasets", ["state", "provider", "domains", "visibility", "expires"], unique=False)
     op.create_index("one_dataset_per_identity", "datasets", ["provider", "name", "key_name"], unique=True)
     op.create_table(
         "domains",
