@@ -23,7 +23,9 @@ NeighboursOption = Annotated[
     str | None, typer.Option(help="replace-one or add-remove. Default: the card's, or replace-one.")
 ]
 Calibration = Annotated[str | None, typer.Option(help="classical or analytic. Default: classical for fpm and fpm-opt.")]
-Allocation = Annotated[str | None, typer.Option(help="joint only: auto (default), alg2, equal, or values (best looked-up values).")]
+Allocation = Annotated[
+    str | None, typer.Option(help="joint only: auto (default), alg2, equal, or values (best looked-up values).")
+]
 
 
 def budget(epsilon: str, delta: str) -> Budget:
