@@ -19,8 +19,8 @@ OUT = Path(__file__).parents[2] / "docs" / "screenshots"
 LOOKS = [(scheme, shape) for scheme in ("light", "dark") for shape in ("wide", "narrow")]
 STATES = [("light", "wide"), ("dark", "narrow")]  # of pages that are shown in all four looks otherwise
 WIDTHS = {"wide": 1200, "narrow": 390}
-TALLEST = 2600
-COLOURS = 160
+TALLEST = 2200
+COLOURS = 96
 
 Scene = Callable[[Page, Any], None]
 
@@ -179,6 +179,7 @@ def take(browser: Browser, site: Any, user: str | None, scene: Scene, name: str,
     if user is not None:
         context.add_cookies([{"name": "saibot_session", "value": site.tokens[user], "url": site.address}])
     page = context.new_page()
+    page.set_default_timeout(120_000)
     scene(page, site)
     if name.split("-")[0] != "search":
         page.wait_for_load_state("networkidle")

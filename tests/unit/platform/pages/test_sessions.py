@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -237,3 +238,13 @@ def test_a_plan_that_makes_no_sense_is_explained(browser: httpx.Client, query: s
     answer = browser.get(f"/plan/preview.json?{query}")
     assert answer.status_code == 422 and "note bad" in answer.json()["html"]
     assert browser.get(f"/plan?{query}").status_code == 200
+
+
+def test_many_who_plan_at_once_do_not_take_all_of_the_server(browser: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    from saibot.platform.pages.views import plan
+
+    monkeypatch.setattr(plan, "_WAITING", threading.BoundedSemaphore(1))
+    with plan._WAITING:
+        answer = browser.get("/plan/preview.json?rows=777")
+        assert answer.status_code == 429 and answer.headers["retry-after"] == "1"
+    assert browser.get("/plan/preview.json?rows=777").status_code == 200

@@ -51,8 +51,12 @@ async function load() {
   const number = ++asked;
   const query = new URLSearchParams(new FormData(form));
   const response = await fetch(`/plan/preview.json?${query}`, { headers: { Accept: "application/json" } });
-  const found = await response.json();
   if (number !== asked) return;  // a newer question is under way
+  if (response.status === 429) {  // others are planning, too: ask again when there is room
+    waiting = setTimeout(load, 1000 * Number(response.headers.get("Retry-After") ?? 1));
+    return;
+  }
+  const found = await response.json();
   history.replaceState(null, "", `/plan?${query}`);
   answer.innerHTML = found.html;
   dispatchEvent(new Event("saibot:redraw"));

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from saibot.errors import InvalidInput, SaibotError
 from saibot.estimate.preview import Preview, preview
+from saibot.platform.errors import TooManyRequests
 from saibot.platform.pages import charts
 from saibot.platform.pages.render import render
 from saibot.platform.pages.visit import Visit
@@ -23,7 +24,9 @@ from saibot.privacy.mechanisms import PlanRequest
 
 CURVE = ("0.1", "0.2", "0.5", "1", "2", "4", "8")
 MOST = {"rows": 10**9, "keys": 10**7, "features": 100}
-_ONE_AT_A_TIME = threading.Lock()  # previews take a core for a moment; visitors must not take all of them
+# Previews take a core for a moment: one at a time is computed, few wait for their turn, others are told to come back.
+_ONE_AT_A_TIME = threading.Lock()
+_WAITING = threading.BoundedSemaphore(4)
 
 
 @dataclass(frozen=True)
@@ -60,12 +63,16 @@ def numbers(visit: Visit) -> Response:
 
 def answer(asked: Asked) -> dict[str, Any]:
     """The preview, its curve over epsilon, and the command that would say the same."""
+    if not _WAITING.acquire(blocking=False):
+        raise TooManyRequests(0)
     try:
         with _ONE_AT_A_TIME:
             expected = _preview(asked)
             points = _curve(asked) if expected.reliability is not None else ()
     except SaibotError as problem:
         return {"expected": None, "problem": problem, "chart": None, "command": ""}
+    finally:
+        _WAITING.release()
     chart = charts.reliability(points, float(asked.epsilon)) if points else None
     return {"expected": expected, "problem": None, "chart": chart, "command": _command(asked)}
 
