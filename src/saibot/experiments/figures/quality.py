@@ -162,7 +162,7 @@ def _materialised(axes: Axes, frame: pd.DataFrame) -> None:
         rows = found[found["preparation"] == preparation].set_index("epsilon")["materialised"]
         places = np.arange(len(epsilons)) + (number - 1) * 0.26
         heights = [float(rows.get(epsilon, np.nan)) for epsilon in epsilons]
-        axes.bar(places, heights, 0.24, color=SHADES[preparation], label=f"prepared {WORDS[preparation]}")
+        axes.bar(places, heights, 0.24, color=SHADES[preparation], label=f"prepared: {WORDS[preparation]}")
         for place, height in zip(places, heights, strict=True):
             axes.annotate(f"{height:.2f}", (place, height), ha="center", va="bottom", fontsize=8)
     axes.set_xticks(range(len(epsilons)), [f"ε = {epsilon:g}" for epsilon in epsilons])

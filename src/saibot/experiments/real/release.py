@@ -6,20 +6,23 @@ the code that reads real sketches.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 
 import numpy as np
 
-from saibot.estimate.lookup import LevelValues, shrink
+from saibot.estimate.lookup import LevelValues, LookupValues, shrink
 from saibot.estimate.moments import KeyedMoments
 from saibot.experiments.real.keys import Domain
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
 
-CHUNK = 20_000  # values that are shrunk at a time
+CHUNK = 40_000  # values that are shrunk at a time
+THREADS = min(os.cpu_count() or 1, 8)
 LEVEL_FIELDS = ("deviations", "reliability", "spread")
 
 
@@ -145,12 +148,9 @@ def _shrunk(
     # The catch-all is read once per level, as in `lookup_values`; the best of them will do.
     n = np.tile(counts.sum(axis=1), runs)
     inside = np.maximum(n - np.clip(noisy(counts[:, -1:], min(sigma0))[:, 0], 0, n), 1.0)
-    values = np.empty((len(n), domain.sizes[0]))
-    parts: list[tuple[LevelValues, ...]] = []
-    step = max(CHUNK // domain.sizes[0], 1)
-    for start in range(0, len(n), step):  # small enough for the caches, and each stops when its own rows have converged
-        some = slice(start, start + step)
-        got = shrink(
+
+    def shrunk(some: slice) -> LookupValues:
+        return shrink(
             [part[some] for part in all_counts],
             [part[some] for part in all_sums],
             count_sigma=sigma0,
@@ -159,10 +159,14 @@ def _shrunk(
             parents=domain.parents,
             typical_spread=True,
         )
-        values[some] = got.values
-        parts.append(got.levels)
+
+    # Small enough for the caches, and each stops when its own rows have converged.
+    step = max(CHUNK // domain.sizes[0], 1)
+    with ThreadPoolExecutor(THREADS) as pool:
+        parts = list(pool.map(shrunk, (slice(start, start + step) for start in range(0, len(n), step))))
+    values = np.concatenate([part.values for part in parts])
     levels = [
-        LevelValues(*(np.concatenate([getattr(part[level], name) for part in parts]) for name in LEVEL_FIELDS))
+        LevelValues(*(np.concatenate([getattr(part.levels[level], name) for part in parts]) for name in LEVEL_FIELDS))
         for level in depth
     ]
     return values.reshape(runs, candidates, -1), levels
