@@ -34,6 +34,7 @@ class Packing:
         """How many sketches there are now, and which of the new ones could not be packed, with reasons."""
         if self._stamp() != self._written:  # another process had its turn meanwhile
             self.corpus = Corpus(self.folder)
+        self._written = (0, 0)  # if what follows breaks off, the next change reads what is on disk
         refused: list[tuple[str, str]] = []
         sketches = list(self._readable(add, refused))
         if sketches:

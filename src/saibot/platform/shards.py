@@ -179,18 +179,18 @@ class Shards:
         try:
             corpus = Corpus(self.folder)
             named = {name for names in corpus.key_ids.values() for name in names}
-            missing = [name for name in named if not (self.folder / "shards" / name).is_file()]
-            if missing:
+            if not all((self.folder / "shards" / name).is_file() for name in named):
                 raise InvalidInput("a shard is missing.")
-        except InvalidInput:
-            for name in ("index.json", "shards", "sketches"):
+            named |= {f"{digest}{SUFFIX}" for digest in corpus.digests} | set(corpus.name_files)
+        except (InvalidInput, FileNotFoundError):
+            for name in ("index.json", "shards", "names", "sketches"):
                 path = self.folder / name
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             return Corpus.create(self.folder)
-        known = {f"{digest}{SUFFIX}" for digest in corpus.digests}
-        for part in ("shards", "sketches"):
+        for part in ("shards", "names", "sketches"):
+            (self.folder / part).mkdir(exist_ok=True)
             with os.scandir(self.folder / part) as entries:
-                strays = [entry.path for entry in entries if entry.name not in named and entry.name not in known]
+                strays = [entry.path for entry in entries if entry.name not in named]
             for stray in strays:
                 os.unlink(stray)
         for path in self.folder.glob(".index.json.*"):

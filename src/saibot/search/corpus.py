@@ -1,7 +1,8 @@
 """A corpus: a directory of sketches, and their values packed per key domain for the sweep.
 
     corpus/
-      index.json             which shard files belong to which key domain, and which sketches there are
+      index.json             which shard files belong to which key domain, and which files name the sketches
+      names/*.json           digests of sketches and the names of their datasets
       shards/*.arrow         values, memory-mapped
       sketches/*.saibot      the sketches themselves, by digest
 
@@ -11,19 +12,19 @@ The index is replaced atomically and names everything that counts: a file it doe
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from saibot.errors import InvalidInput, InvalidSketch
 from saibot.estimate.lookup import lookup_values
+from saibot.search.names import Names, write_json
 from saibot.search.shard import NUMBERS, TEXT, ShardRows, concatenate, open_shard, write_shard
 from saibot.search.views import key_id
 from saibot.sketch import SUFFIX, Header, KeyDomain, Sketch, read_sketch, write_sketch
@@ -53,6 +54,7 @@ class Corpus:
             raise InvalidInput(f"the corpus {folder} has a damaged index.") from None
         if {name: self._index.get(name) for name in FORMAT} != FORMAT:
             raise InvalidInput(f"the corpus {folder} has another format version.", hint="Pack it anew with this saibot.")
+        self._names = Names(folder / "names", self._index.get("names", {}), self._index.pop("sketches", None))
         self._shards: dict[str, ShardRows] = {}
 
     @classmethod
@@ -64,15 +66,20 @@ class Corpus:
             raise InvalidInput(f"{folder} is a corpus already.")
         (folder / "shards").mkdir(parents=True, exist_ok=True)
         (folder / "sketches").mkdir(exist_ok=True)
-        _write_json(folder / "index.json", FORMAT | {"dtype": dtype, "shards": {}, "sketches": {}})
+        write_json(folder / "index.json", FORMAT | {"dtype": dtype, "shards": {}, "names": {}})
         return cls(folder)
 
     def __len__(self) -> int:
-        return len(self._index["sketches"])
+        return len(self._names)
+
+    @property
+    def name_files(self) -> tuple[str, ...]:
+        """The files that name the sketches."""
+        return tuple(self._names.files)
 
     @property
     def digests(self) -> tuple[str, ...]:
-        return tuple(self._index["sketches"])
+        return tuple(self._names.known)
 
     @property
     def key_ids(self) -> dict[str, list[str]]:
@@ -85,7 +92,7 @@ class Corpus:
         return [self._open(name) for name in self.key_ids.get(id, [])]
 
     def name_of(self, digest: str) -> str:
-        return str(self._index["sketches"][digest])
+        return str(self._names.known[digest])
 
     def sketch(self, digest: str) -> Sketch:
         return read_sketch(self.folder / "sketches" / f"{digest}{SUFFIX}")
@@ -98,11 +105,11 @@ class Corpus:
     def add(self, sketches: Iterable[Sketch], domains: Mapping[str, KeyDomain] | None = None) -> list[Refused]:
         """Pack sketches; `domains` by digest give the parents of key levels. What cannot be packed is told, not raised."""
         groups: dict[str, list[ShardRows]] = defaultdict(list)
-        known = dict(self._index["sketches"])
+        new: dict[str, str] = {}
         refused = []
         for sketch in sketches:
             header = sketch.header
-            if sketch.digest in known:
+            if sketch.digest in self._names.known or sketch.digest in new:
                 continue
             try:
                 if header.key is not None:
@@ -114,23 +121,23 @@ class Corpus:
             path = self.folder / "sketches" / f"{sketch.digest}{SUFFIX}"
             if not path.exists():
                 path.write_bytes(write_sketch(sketch))
-            known[sketch.digest] = header.dataset.name
+            new[sketch.digest] = header.dataset.name
         shards = {id: list(files) for id, files in self.key_ids.items()}
         for id, parts in groups.items():
             shards.setdefault(id, []).append(self._write(concatenate(parts)))
-        self._replace(shards, known)
+        self._replace(shards, new)
         return refused
 
     def add_rows(self, id: str, rows: ShardRows) -> None:
         """Values that are lookup values already, for benchmarks and experiments."""
         shards = {one: list(files) for one, files in self.key_ids.items()}
         shards.setdefault(id, []).append(self._write(rows))
-        known = self._index["sketches"] | dict(zip(rows.text["digest"], rows.text["dataset"], strict=True))
-        self._replace(shards, known)
+        named = dict(zip(rows.text["digest"], rows.text["dataset"], strict=True))
+        self._replace(shards, {digest: name for digest, name in named.items() if digest not in self._names.known})
 
     def remove(self, digest: str) -> bool:
         """Withdraw a sketch: its file and its rows in every shard are gone when this returns."""
-        if digest not in self._index["sketches"]:
+        if digest not in self._names.known:
             return False
         shards: dict[str, list[str]] = {}
         stale = []
@@ -144,7 +151,7 @@ class Corpus:
                 stale.append(name)
                 if keep.any():
                     shards.setdefault(id, []).append(self._write(rows.take(keep)))
-        self._replace(shards, {d: name for d, name in self._index["sketches"].items() if d != digest})
+        self._replace(shards, {}, frozenset({digest}))
         for name in stale:
             self._shards.pop(name, None)
             (self.folder / "shards" / name).unlink(missing_ok=True)
@@ -156,7 +163,7 @@ class Corpus:
         merged = self._write(concatenate([self._open(name) for name in names]))
         shards = {one: list(files) for one, files in self.key_ids.items()}
         shards[id] = [*(name for name in shards[id] if name not in names), merged]
-        self._replace(shards, self._index["sketches"])
+        self._replace(shards, {})
         for name in names:
             self._shards.pop(name, None)
             (self.folder / "shards" / name).unlink(missing_ok=True)
@@ -173,9 +180,12 @@ class Corpus:
         write_shard(self.folder / "shards" / name, rows)
         return name
 
-    def _replace(self, shards: dict[str, list[str]], sketches: dict[str, str]) -> None:
-        self._index = self._index | {"shards": shards, "sketches": sketches}
-        _write_json(self.folder / "index.json", self._index)
+    def _replace(self, shards: dict[str, list[str]], add: dict[str, str], remove: frozenset[str] = frozenset()) -> None:
+        names, stale = self._names.changed(add, remove)
+        self._index = self._index | {"shards": shards, "names": names.files}
+        write_json(self.folder / "index.json", self._index)
+        self._names = names
+        names.delete(stale)
         self.__dict__.pop("headers", None)
 
 
@@ -205,11 +215,3 @@ def pack(sketch: Sketch, domain: KeyDomain | None, *, dtype: str = "float32") ->
     return ShardRows(
         {name: np.array(text[name], dtype=object) for name in TEXT}, {name: numbers[name] for name in NUMBERS}, deviations
     )
-
-
-def _write_json(path: Path, document: Any) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    temporary.write_text(json.dumps(document), encoding="utf-8")
-    with temporary.open("rb") as file:
-        os.fsync(file.fileno())
-    os.replace(temporary, path)

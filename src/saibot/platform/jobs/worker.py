@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 RETRIES = 5
-NICENESS = 5  # answering people goes before searching
+NICENESS = 15  # answering people goes before searching
 
 
 def main() -> None:
