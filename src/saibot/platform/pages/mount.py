@@ -23,6 +23,7 @@ from starlette.responses import Response
 from saibot.errors import SaibotError
 from saibot.platform.errors import NotSignedIn, TooManyRequests, status_of
 from saibot.platform.limits import Kind
+from saibot.platform.pages.session import session_token
 from saibot.platform.pages.sketch_facts import SketchReader
 from saibot.platform.pages.static_files import StaticFiles
 from saibot.platform.pages.views import ask, budget, catalogue, dataset, plan, searches, sign_in
@@ -66,13 +67,12 @@ class Path:
 def mount(app: FastAPI, platform: Platform) -> None:
     reader = SketchReader(platform.files)
     static = StaticFiles(platform.settings.data / "cache")
-    counts = catalogue.Counts(platform)
 
     def add(path: str, view: View, *, method: str = "GET", kind: Kind | None = None) -> None:
         spent: Kind = kind or ("read" if method == "GET" else "write")
         app.router.add_route(path, _endpoint(platform, Path(path), view, spent), methods=[method], include_in_schema=False)
 
-    add("/", partial(catalogue.show, counts=counts))
+    add("/", catalogue.show)
     add("/datasets/{id}", partial(dataset.show, reader=reader))
     add("/datasets/{id}/sketch", dataset.sketch)
     add("/datasets/{id}/withdraw", budget.ask_withdrawal)
@@ -104,6 +104,8 @@ def _endpoint(platform: Platform, path: Path, view: View, kind: Kind) -> Callabl
         request.scope["route"] = path
         visit = Visit(request, platform)
         try:
+            if platform.accounts.remembered(session_token(request)) is None:
+                await run_in_threadpool(lambda: visit.caller)  # a look into the database
             visit.spend(kind)
             request.state.account = visit.caller.name
             if inspect.iscoroutinefunction(view):

@@ -24,7 +24,12 @@ _HALF = hashlib.sha256().digest_size
 
 
 def is_secure(connection: HTTPConnection) -> bool:
-    return connection.url.scheme == "https"
+    """Whether browsers reach us by https: they do so directly, or the platform's public address says it."""
+    return connection.url.scheme == "https" or _public(connection).startswith("https:")
+
+
+def _public(connection: HTTPConnection) -> str:
+    return str(connection.app.state.platform.settings.public_url or "")
 
 
 def cookie_name(connection: HTTPConnection, name: str) -> str:
@@ -72,7 +77,8 @@ def form_code(secret: str) -> str:
 def check_origin(connection: HTTPConnection) -> None:
     """Refuse a form that another site sent, before its body is read. Browsers say where a form came from."""
     origin = connection.headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != connection.headers.get("host", ""):
+    ours = {connection.headers.get("host", ""), urlsplit(_public(connection)).netloc} - {""}
+    if origin is not None and urlsplit(origin).netloc not in ours:
         raise _foreign()
     if connection.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise _foreign()

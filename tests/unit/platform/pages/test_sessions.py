@@ -76,6 +76,21 @@ def test_the_session_cookie_is_out_of_reach_of_scripts_and_other_sites(app: AppT
     assert cookie.startswith("__Host-saibot_session=") and "Secure" in cookie and "HttpOnly" in cookie
 
 
+def test_behind_a_proxy_the_public_address_decides(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path / "data", log_level="error", public_url="https://saibot.example.org")
+    opened = open_platform(settings)
+    token = opened.accounts.create(ADMIN, "ana", ["requester"])["token"]
+    with running(app_of(opened)) as app:
+        browser = new_browser(app, "http://10.0.0.7:8000")
+        page = browser.get("/sign-in")
+        kept = page.headers["set-cookie"]
+        assert kept.startswith("__Host-") and "Secure" in kept
+        cookie = {"cookie": kept.partition(";")[0], "origin": "https://saibot.example.org"}
+        sent = {"csrf": code_of(page), "token": token}
+        assert browser.post("/sign-in", data=sent, headers=cookie).status_code == 303
+        assert browser.post("/sign-in", data=sent, headers=cookie | {"origin": "https://evil.example"}).status_code == 403
+
+
 @pytest.mark.parametrize("wrong", ["", "saibot_nobody", "x" * 5000, "ü"])
 def test_a_wrong_token_is_refused_and_never_shown_again(browser: httpx.Client, wrong: str) -> None:
     answer = sign_in(browser, wrong)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import threading
-import time
 from collections import Counter
 from typing import Any, cast
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from saibot.platform.accounts import Caller
 from saibot.platform.catalog import SORTS, Filter, Sort
 from saibot.platform.pages.visit import Visit
 from saibot.platform.pagination import read_cursor, write_cursor
-from saibot.platform.service import Platform
 
 LIMIT = 20
 SHOWN = 8  # values of a facet
@@ -28,35 +24,9 @@ SORT_WORDS = (
 )
 FILTERS = ("q", "domain", "provider", "feature")
 TITLES = {"domain": "Key domain", "provider": "Provider", "feature": "Feature"}
-COUNTS_SECONDS = 20.0
-MOST_COUNTS = 1000
 
 
-class Counts:
-    """Facets with their counts, remembered for some seconds: counting 100,000 datasets takes longer than listing 20."""
-
-    def __init__(self, platform: Platform) -> None:
-        self._platform = platform
-        self._known: dict[tuple[str, Filter], tuple[float, dict[str, Any]]] = {}
-        self._lock = threading.Lock()
-
-    def get(self, caller: Caller, filter: Filter) -> dict[str, Any]:
-        # Those who see restricted datasets all see the same; a provider sees its own besides the public ones.
-        who = "all" if caller.sees_restricted else caller.name
-        moment = time.monotonic()
-        with self._lock:
-            known = self._known.get((who, filter))
-            if known is not None and known[0] > moment:
-                return known[1]
-        found = self._platform.catalog.facets(caller, filter)
-        with self._lock:
-            if len(self._known) >= MOST_COUNTS:
-                self._known.clear()
-            self._known[who, filter] = (moment + COUNTS_SECONDS, found)
-        return found
-
-
-def show(visit: Visit, counts: Counts) -> Response:
+def show(visit: Visit) -> Response:
     asked = {name: visit.request.query_params.get(name, "").strip()[:200] for name in FILTERS}
     sort = visit.request.query_params.get("sort", "published")
     sort = sort if sort in SORTS else "published"
@@ -65,7 +35,7 @@ def show(visit: Visit, counts: Counts) -> Response:
     filter = Filter(**{name: value or None for name, value in asked.items()})
     page = visit.platform.catalog.list(visit.caller, filter, sort=cast(Sort, sort), place=place, limit=LIMIT)
     items = [_item(json.loads(text)) for text in page.items]
-    facets = counts.get(visit.caller, filter)
+    facets = visit.platform.catalog.facets(visit.caller, filter)
     query = asked | ({"sort": sort} if sort != "published" else {})
     after = write_cursor(page.next)
     return visit.page(
