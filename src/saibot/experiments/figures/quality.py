@@ -24,7 +24,7 @@ from saibot.experiments.real.select import JoinSearch
 from saibot.experiments.real.world import World
 from saibot.privacy import Budget
 
-RUNS, QUICK_RUNS = 10, 2
+RUNS, QUICK_RUNS, QUICK_TASKS = 10, 2, 2
 EPSILONS = ("0.3", "1", "3")
 THINNED = (1.0, 0.3, 0.1)
 AMONG = (10, 30, None)
@@ -37,7 +37,7 @@ FEW_ROWS = 3.0
 def run(config: RunConfig) -> pd.DataFrame:
     runs = QUICK_RUNS if config.quick else RUNS
     books = library(config.tables, small=config.quick)
-    tasks = tasks_on(books.tables)
+    tasks = tasks_on(books.tables)[: QUICK_TASKS if config.quick else None]
     records: list[dict[str, Any]] = []
     for number, task in enumerate(tasks):
         config.progress(task.label, number / len(tasks))
