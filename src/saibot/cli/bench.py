@@ -17,6 +17,7 @@ def add_to(app: typer.Typer) -> None:
     )
     group.command("privatize")(bench_privatize)
     group.command("search")(bench_search)
+    group.command("platform")(bench_platform)
     app.add_typer(group, name="bench")
 
 
@@ -73,6 +74,35 @@ def bench_search(
         ["share of streaming memory bandwidth", f"{number(100 * found.bandwidth_fraction, 3)} %"],
     ]
     print_table(f"{candidates:,} candidates, {keys:,} keys, {rows:,} rows", ["", "per candidate"], table, right=(1,))
+
+
+def bench_platform(
+    clients: Annotated[int, typer.Option(help="People at once, with 1 to 3 s between what they do.", min=1)] = 200,
+    seconds: Annotated[float, typer.Option(help="How long.", min=1)] = 60,
+    stored: Annotated[int, typer.Option(help="Datasets stored before they come.", min=0)] = 100_000,
+    database: Annotated[
+        str | None, typer.Option(help="An empty Postgres database, postgresql://...; by default SQLite.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """A server with many datasets while many people browse, publish and search, from a second process on loopback."""
+    from saibot.bench import platform
+
+    with progress(quiet=json) as tell:
+        found = platform.bench_platform(clients=clients, seconds=seconds, stored=stored, database=database, tell=tell)
+    if json:
+        print_json(found.to_json())
+        return
+    table = [[kind, f"{number(value, 3)} ms"] for kind, value in found.p95_ms.items()]
+    table.append(["all browsing", f"{number(found.browsing_p95_ms, 3)} ms"])
+    print_table(f"{clients:,} clients, {stored:,} datasets, {seconds:g} s", ["", "p95"], table, right=(1,))
+    alone = [[way, f"{number(value, 3)} ms"] for way, value in found.alone_p95_ms.items()]
+    print_table("one after the other, nobody else there", ["", "p95"], alone, right=(1,))
+    busy = found.statuses.get("429", 0)
+    typer.echo(f"{found.requests:,} requests, {found.errors} errors, {busy} told to wait (429); {found.published} published")
+    typer.echo(
+        f"{found.searches_done} searches done; memory {number(found.memory_mb)} MB, × {number(found.memory_growth, 3)}"
+    )
 
 
 def _bench_memory(json: bool) -> None:

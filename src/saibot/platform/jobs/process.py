@@ -101,10 +101,11 @@ class WorkerProcess:
         if self._process is None or self._process.poll() is not None:
             self.stop()
             self.tasks = 0
-            # No multiprocessing: it would run the caller's main module again.
+            # No multiprocessing: it would run the caller's main module again. A group of its own, so that ctrl-C reaches the
+            # platform first; not a session of its own, among which Linux shares the processor whatever their niceness.
             command = [sys.executable, "-m", "saibot.platform.jobs.worker"]
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, process_group=0
             )
         return self._process
 
