@@ -30,4 +30,14 @@ def split(
         print_json({"train": str(files.train), "test": str(files.test)})
     else:
         typer.echo(f"wrote {files.train}\nwrote {files.test}")
-        typer.echo("Every individual is in one part only: each part may be released with the full budget.")
+        typer.echo(_divided(id))
+
+
+def _divided(id: str | None) -> str:
+    """What may be relied on: without --id nobody has said which rows belong together."""
+    if id is None:
+        return (
+            "Rows were divided one by one. That is right only if every individual has one row: otherwise give --id COLUMN, "
+            "the column that tells individuals apart, or somebody may be in both parts, whose budgets then add up."
+        )
+    return f"Every individual (by {id}) is in one part only: each part may be released with the full budget."
