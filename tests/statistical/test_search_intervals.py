@@ -15,6 +15,7 @@ import pytest
 from saibot.estimate.moments import KeyedMoments, exact_moments
 from saibot.search import Corpus, RequestKey, SearchOptions, SearchRequest, search
 from saibot.search.shard import ShardRows
+from saibot.search.state import State
 from saibot.search.views import view_id
 from saibot.sketch import KeyDomain
 
@@ -139,3 +140,29 @@ def test_the_intervals_of_a_search_result_cover(name, tmp_path, full):
     print(f"{name}: {held.round(3)}, useful ones together {held[:-1].mean():.3f}, the first in the ranking {first:.3f}")
     assert 0.85 <= held[:-1].mean() <= 0.95
     assert held.min() >= (0.85 if full else 0.75)
+
+
+@pytest.mark.parametrize("name", ["private, little noise", "private, much noise"])
+def test_the_interval_of_a_held_out_r2_covers(name, tmp_path, full):
+    """The truth is what the very model of the result explains of the exact held-out rows."""
+    setting = CASES[name]
+    part = replace(setting, rows=setting.rows // 3)
+    domain = KeyDomain.of_range(1, setting.keys)
+    rng = np.random.default_rng(22)
+    options = SearchOptions(device="cpu", most_steps=1, always_first=True, interval=0.9, unions=False)
+    held = []
+    for run in range(800 if full else 80):
+        values = SPREAD * rng.normal(size=(len(SLOPES), setting.keys))
+        exact, held_out = table(rng, setting, values), table(rng, part, values)
+        assert setting.noise is not None
+        seen, test = private(rng, exact, setting.noise), private(rng, held_out, setting.noise)
+        request = SearchRequest(seen, test, "y", RequestKey.product([("k", domain)]))
+        found = search(request, corpus_of(tmp_path / str(run), values, domain), options)
+        model, step = found.final, found.steps[0]
+        assert model is not None and step.values is not None and step.test_interval is not None
+        truth = State.of(held_out, "y", origin=model.origin[:2])
+        truth = truth.with_lookup(model.features[-1], step.values[0], centre=float(model.origin[-1]))
+        low, high = step.test_interval
+        held.append(low <= truth.r2_of(model) <= high)
+    print(f"{name}: {np.mean(held):.3f}")
+    assert 0.85 <= np.mean(held) <= 0.96 if full else np.mean(held) > 0.8

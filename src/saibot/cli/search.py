@@ -248,9 +248,19 @@ def _path(found: Augmented) -> None:
         rows.append([
             "own features" if i == 0 else f"{i}  + {step.column}",
             f"{step.train_r2:.3f}",
-            f"{step.test_r2:.3f}" if held_out else "–",
+            _held_out(step) if held_out else "–",
         ])  # fmt: skip
     print_table("R² step by step", ["model", "training", "held out"], rows, right=(1, 2))
+
+
+def _held_out(step: Any) -> str:
+    """The held-out R² with its interval, or the interval alone where it leaves the number no meaning."""
+    from saibot.search.result import UNCLEAR
+
+    if step.test_lower is None or step.test_lower != step.test_lower:
+        return f"{step.test_r2:.3f}"
+    interval = f"{step.test_lower:.2f} to {step.test_upper:.2f}"
+    return f"unclear ({interval})" if step.test_upper - step.test_lower > UNCLEAR else f"{step.test_r2:.3f} ({interval})"
 
 
 def _next(found: Augmented, corpus: Path | None, out: Path | None, plot: Path | None) -> None:

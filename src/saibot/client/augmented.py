@@ -115,10 +115,10 @@ class Augmented:
         import pandas as pd
 
         base = self.document["base"]
-        steps = [{"step": 0, "column": None, "train_r2": base["train_r2"], "test_r2": base["test_r2"]}]
+        steps: list[dict[str, Any]] = [{"step": 0, "column": None} | _measured(base)]
         for i, step in enumerate(self.document["steps"], start=1):
             name = step["column"] if step["kind"] == "join" else f"rows of {step['dataset']}"
-            steps.append({"step": i, "column": name, "train_r2": step["train_r2"], "test_r2": step["test_r2"]})
+            steps.append({"step": i, "column": name} | _measured(step))
         return pd.DataFrame(steps)
 
     def plot(self, path: Path | str | None = None) -> Any:
@@ -191,3 +191,8 @@ class Augmented:
 def identity(entry: Mapping[str, Any]) -> tuple[str, ...]:
     """What tells a candidate from all others: sketch, feature, the columns it is joined on, and through which dataset."""
     return entry["digest"], str(entry["feature"]), key_label(entry["key"]), str(entry.get("via"))
+
+
+def _measured(model: Mapping[str, Any]) -> dict[str, float | None]:
+    low, high = model.get("test_interval") or (None, None)
+    return {"train_r2": model["train_r2"], "test_r2": model["test_r2"], "test_lower": low, "test_upper": high}

@@ -54,7 +54,7 @@ class Exhaustive:
             found = describe(table, group, options)
             lookups += [candidate.values() for candidate in group]
             test_r2 = held_out.r2_of(after) if held_out else None
-            steps.append(Step(found, after.r2(), test_r2, np.array(lookups[-len(group) :])))
+            steps.append(Step(found, after.r2(), test_r2, None, np.array(lookups[-len(group) :])))
         final, _ = _joined(engine, best[1], train, test)
         return replace(first, steps=tuple(steps), stopped="every combination was tried", final=final)
 

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import fdtri, ndtri, stdtrit
 
 from saibot.errors import InvalidInput
+from saibot.estimate.intervals import r2_interval
 from saibot.estimate.moments import KeyedMoments
 from saibot.search.corpus import Corpus
 from saibot.search.describing import Table, describe, silent
@@ -22,7 +23,7 @@ from saibot.search.request import SearchOptions, SearchRequest
 from saibot.search.result import Dropped, Found, SearchResult, Step
 from saibot.search.state import State
 from saibot.search.steadying import training_state
-from saibot.search.unions import Addition, UnionScore, additions, describe_union, enlarged, score_union
+from saibot.search.unions import Addition, UnionScore, additions, coefficients, describe_union, enlarged, score_union
 
 Progress = Callable[[str, float | None], None]
 
@@ -55,6 +56,7 @@ class Greedy:
     def search(self, request: SearchRequest, corpus: Corpus, options: SearchOptions, *, progress: Progress) -> SearchResult:
         work = _Work(request, corpus, options)
         base = work.train.r2(), work.test_r2()
+        base_interval = work.test_interval()
         stopped = f"{options.most_steps} steps were taken, as asked"
         for number in range(options.most_steps):
             progress(f"step {number + 1}: scoring {len(work):,} candidates", number / options.most_steps)
@@ -68,6 +70,7 @@ class Greedy:
             private=request.private,
             base_train_r2=base[0],
             base_test_r2=base[1],
+            base_test_interval=base_interval,
             steps=tuple(work.steps),
             ranked=work.ranked,
             dropped=work.dropped,
@@ -99,6 +102,23 @@ class _Work:
 
     def test_r2(self) -> float | None:
         return self.test.r2_of(self.train) if self.test else None
+
+    def test_interval(self) -> tuple[float, float] | None:
+        """How far the held-out R2 can be off: with few rows, a private request's own noise may leave nothing of it."""
+        if self.request.test is None:
+            return None
+        test = self.request.test.select(self.request.train.features)
+        found = r2_interval(
+            test,
+            own=tuple(name for name in test.features if name != self.request.target),
+            target=self.request.target,
+            values=np.column_stack([values for _, values in self.lookups]) if self.lookups else None,
+            theta=coefficients(self.train),
+            source="test",
+            confidence=self.options.interval,
+            sampling="rows" if test.exact else None,
+        )
+        return max(found.lower, -1.0), min(max(found.upper, -1.0), 1.0)
 
     def step(self, *, first: bool) -> str | None:
         """Take the best candidate; if there is none to take, the reason."""
@@ -181,13 +201,13 @@ class _Work:
             self.train = self.train.with_lookup(name, values, centre=centre)
             self.test = self.test.with_lookup(name, values, centre=centre) if self.test else None
         values = np.array([values for _, values in self.lookups[-len(group) :]])
-        self.steps.append(Step(found, self.train.r2(), self.test_r2(), values))
+        self.steps.append(Step(found, self.train.r2(), self.test_r2(), self.test_interval(), values))
 
     def _take_union(self, addition: Addition, after: State) -> None:
         found = self._describe_union(addition, after)
         self.moments, self.train = enlarged(self.moments, addition), after
         self._joinable = self._joinable and addition.keyed
-        self.steps.append(Step(found, self.train.r2(), self.test_r2(), None))
+        self.steps.append(Step(found, self.train.r2(), self.test_r2(), self.test_interval(), None))
 
 
 def first_states(request: SearchRequest) -> tuple[State, State | None]:

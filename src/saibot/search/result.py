@@ -11,6 +11,7 @@ from saibot.search.state import State
 from saibot.search.terms import Units
 
 Pair = tuple[float, float]
+UNCLEAR = 0.5  # a held-out R2 whose interval is wider than this is not worth showing as a number
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Step:
     found: Found
     train_r2: float
     test_r2: float | None
+    test_interval: tuple[float, float] | None  # of test_r2: privacy noise for a private request, sampling for a local one
     values: np.ndarray | None = field(repr=False, compare=False)  # (features, finest keys), scaled deviations, for joins
 
     @property
@@ -83,7 +85,12 @@ class Step:
 
     def to_json(self) -> dict[str, Any]:
         column = ", ".join(self.columns) or self.found.dataset
-        return self.found.to_json() | {"train_r2": self.train_r2, "test_r2": self.test_r2, "column": column}
+        return self.found.to_json() | {
+            "train_r2": self.train_r2,
+            "test_r2": self.test_r2,
+            "test_interval": None if self.test_interval is None else list(self.test_interval),
+            "column": column,
+        }
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,7 @@ class SearchResult:
     stopped: str
     unions: int = 0  # of the candidates
     rank: str = "usable"
+    base_test_interval: tuple[float, float] | None = None
     final: State | None = field(default=None, repr=False, compare=False)  # the training table after the last step
 
     def to_json(self) -> dict[str, Any]:
@@ -123,7 +131,11 @@ class SearchResult:
             "request": self.request,
             "target": self.target,
             "private": self.private,
-            "base": {"train_r2": self.base_train_r2, "test_r2": self.base_test_r2},
+            "base": {
+                "train_r2": self.base_train_r2,
+                "test_r2": self.base_test_r2,
+                "test_interval": None if self.base_test_interval is None else list(self.base_test_interval),
+            },
             "steps": [step.to_json() for step in self.steps],
             "ranked": [found.to_json() for found in self.ranked],
             "dropped": [dropped.to_json() for dropped in self.dropped],

@@ -123,8 +123,8 @@ def describe_union(
         own=own,
         target=before.target,
         values=np.column_stack(lookups) if len(lookups) else None,
-        base=_coefficients(before),
-        full=_coefficients(after),
+        base=coefficients(before),
+        full=coefficients(after),
         source="test",
         confidence=level,
         sampling="rows" if test.exact else None,
@@ -146,7 +146,7 @@ def describe_union(
     )
 
 
-def _coefficients(model: State) -> np.ndarray:
+def coefficients(model: State) -> np.ndarray:
     """Intercept, own features, lookups: of values as they are, not around the means."""
     y = model.features.index(model.target)
     theta = model.theta()

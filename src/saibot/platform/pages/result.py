@@ -10,6 +10,7 @@ from typing import Any
 from saibot.platform.pages import charts
 from saibot.platform.pages.format import several
 from saibot.search.document import checked_document, key_label
+from saibot.search.result import UNCLEAR
 
 COLUMNS = (
     *("rank", "dataset", "feature", "kind", "key", "gain", "lower", "upper"),
@@ -41,13 +42,19 @@ class ResultView:
         return all(step["test_r2"] is not None for step in self.path)
 
     @property
+    def unclear(self) -> bool:
+        """Whether the held-out part is too small for its own privacy noise."""
+        intervals = [step.get("test_interval") for step in self.path]
+        return any(pair is not None and pair[1] - pair[0] > UNCLEAR for pair in intervals)
+
+    @property
     def with_potential(self) -> bool:
         return any(entry["potential"] is not None for entry in self.entries)
 
     @property
     def shown(self) -> str:
-        """Which R² to believe: the held-out one where there is one."""
-        return "test_r2" if self.held_out else "train_r2"
+        """Which R² to believe: the held-out one where there is one that its noise leaves readable."""
+        return "test_r2" if self.held_out and not self.unclear else "train_r2"
 
     @property
     def before(self) -> float:
@@ -64,7 +71,7 @@ class ResultView:
         if not taken:
             return "No published dataset improves this model by more than its noise."
         new = several(taken, "augmentation")
-        on = "held-out rows" if self.held_out else "training rows"
+        on = "held-out rows" if self.shown == "test_r2" else "training rows"
         return f"{new} explain{'s' if taken == 1 else ''} {self.target} better on {on}."
 
     @property
@@ -92,10 +99,11 @@ def view_result(document: Any) -> ResultView:
         more |= {"place": place, "label": label, "what": _what(entry), "on": on, "step": step, "noise_share": noise}
         entries.append(entry | more)
     base = checked["base"]
-    path = [{"step": 0, "label": "own features", "column": None, "train_r2": base["train_r2"], "test_r2": base["test_r2"]}]
+    path = [base | {"step": 0, "label": "own features", "column": None, "test_interval": base.get("test_interval")}]
     for number, step in enumerate(checked["steps"], start=1):
         what = step["column"] if step["kind"] == "join" else f"rows of {step['dataset']}"
-        path.append(step | {"step": number, "label": f"{number}. + {what}", "column": what, "on": key_label(step["key"])})
+        facts = {"step": number, "label": f"{number}. + {what}", "column": what, "on": key_label(step["key"])}
+        path.append(step | facts | {"test_interval": step.get("test_interval")})
     return ResultView(checked, tuple(entries), tuple(path), several_keys)
 
 
