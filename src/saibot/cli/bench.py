@@ -18,6 +18,7 @@ def add_to(app: typer.Typer) -> None:
     group.command("privatize")(bench_privatize)
     group.command("search")(bench_search)
     group.command("platform")(bench_platform)
+    group.command("pages")(bench_pages)
     app.add_typer(group, name="bench")
 
 
@@ -103,6 +104,26 @@ def bench_platform(
     typer.echo(
         f"{found.searches_done} searches done; memory {number(found.memory_mb)} MB, × {number(found.memory_growth, 3)}"
     )
+
+
+def bench_pages(
+    stored: Annotated[int, typer.Option(help="Datasets in the catalogue.", min=1)] = 100_000,
+    candidates: Annotated[int, typer.Option(help="Candidates of the result whose report is written.", min=1)] = 1000,
+    json: JsonOption = False,
+) -> None:
+    """The catalogue's pages with very many datasets: the first time, counts included, and afterwards."""
+    from saibot.bench import pages
+
+    with progress(quiet=json) as tell:
+        found = pages.bench_pages(stored=stored, candidates=candidates, tell=tell)
+    if json:
+        print_json(found.to_json())
+        return
+    table = [
+        [way, f"{number(first, 3)} ms", f"{number(found.median_ms[way], 3)} ms"] for way, first in found.first_ms.items()
+    ]
+    print_table(f"{stored:,} datasets", ["page", "first time", "median"], table, right=(1, 2))
+    typer.echo(f"a report of {candidates:,} candidates: {number(found.report_ms, 3)} ms")
 
 
 def _bench_memory(json: bool) -> None:

@@ -19,6 +19,8 @@ from saibot.search.sweep import sweep
 from saibot.search.terms import Units
 from saibot.search.views import View, Views
 
+SMALLEST_SCALE = 1e-100  # coefficients are divided by it
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -105,6 +107,7 @@ class Engine:
         self._parts = [(view, shard) for id in views for view in views[id] for shard in corpus.shards(id)]
         if options.hops and known is not None:
             self._parts += hop_shards(corpus, known)
+        self._parts = [(view, sound) for view, shard in self._parts if len(sound := _sound(shard))]
         self._options = options
         self._groups = [dataset_groups(shard) for _, shard in self._parts] if options.whole_datasets else None
         sizes = [len(shard) for _, shard in self._parts] if self._groups is None else [len(g[0]) for g in self._groups]
@@ -196,6 +199,15 @@ class Engine:
 
             self._resident[part] = torch.from_numpy(np.array(shard.values)).to(self._device)
         return self._resident[part]
+
+
+def _sound(shard: ShardRows) -> ShardRows:
+    """Without features whose values mean no number in original units: one of them would spoil the whole result."""
+    numbers = shard.numbers
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre = numbers["offset"] + numbers["scale"] * numbers["mean"]
+    sound = np.isfinite(centre) & np.isfinite(numbers["scale"]) & (numbers["scale"] >= SMALLEST_SCALE)
+    return shard if sound.all() else shard.take(sound)
 
 
 def _device(wanted: str) -> str | None:
