@@ -57,7 +57,8 @@ def datasets(
         ]
         for one in listed
     ]
-    print_table(f"datasets at {opened.url}", ["id", "provider", "name", "key", "features", "rows", "ε"], rows, right=(5, 6))
+    columns = ["id", "provider", "name", "key", "features", "rows", "ε"]
+    print_table(f"datasets at {opened.url}", columns, rows, right=(5, 6), whole=(0,))
     if more:
         typer.echo(f"and more: --limit {2 * limit}, or narrow the list with --query, --domain or --feature.")
     elif not listed:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, print_json, print_table, progress
+from saibot.cli.show import JsonOption, print_json, print_table, progress, screen_width
 
 if TYPE_CHECKING:
     from saibot.client import Augmented
     from saibot.demo.story import Story
 
-BAR = 24  # letters of an error bar
+BAR = 24  # most letters of an error bar
+LEAST_BAR = 10  # a shorter one says nothing, and its heading needs as much: leave it out
+EDGES, GAP = 2, 3  # letters that a table has at its edges, and between columns
 
 
 def add_to(app: typer.Typer) -> None:
@@ -79,28 +82,34 @@ def _tell(story: Story) -> None:
 
 
 def _ranking(found: Augmented) -> None:
-    """The best candidates with their error bars."""
+    """The best candidates with their error bars, as long as the screen has room for."""
     frame = found.to_frame().head(10)
     most = max(float(frame.upper.max()), 1e-9) if len(frame) else 1.0
     rows = [
-        [
-            str(place),
-            f"{row.dataset}.{row.feature}",
-            row.key,
-            f"+{row.gain:.3f}",
-            error_bar(row.lower, row.gain, row.upper, most),
-            f"{row.lower:.3f}–{row.upper:.3f}",
-        ]
+        [str(place), f"{row.dataset}.{row.feature}", row.key, f"+{row.gain:.3f}", f"{row.lower:.3f}–{row.upper:.3f}"]
         for place, row in enumerate(frame.itertuples(), start=1)
     ]
+    columns = ["", "candidate", "joined on", "gain", "interval"]
+    letters = bar_letters(columns, rows, screen_width())
+    if letters:
+        columns.append(f"0 to {most:.2f}")
+        for line, row in zip(rows, frame.itertuples(), strict=True):
+            line.append(error_bar(row.lower, row.gain, row.upper, most, letters))
     title = f"gain in R² of each candidate by itself, the surest of {found.document['candidates']} first"
-    print_table(title, ["", "candidate", "joined on", "gain", f"0 to {most:.2f}", "interval"], rows, right=(0, 3))
+    print_table(title, columns, rows, right=(0, 3), whole=range(3, len(columns)))
 
 
-def error_bar(low: float, middle: float, high: float, most: float) -> str:
+def bar_letters(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> int:
+    """How long error bars can be beside these columns; 0 where there is no room for any."""
+    taken = EDGES + sum(max(map(len, cells)) + GAP for cells in zip(columns, *rows, strict=True))
+    letters = min(width - taken, BAR)
+    return letters if letters >= LEAST_BAR else 0
+
+
+def error_bar(low: float, middle: float, high: float, most: float, letters: int = BAR) -> str:
     """`├──●──┤` on a line from 0 to `most`."""
-    place = [min(max(round(value / most * (BAR - 1)), 0), BAR - 1) for value in (low, middle, high)]
-    line = [" "] * BAR
+    place = [min(max(round(value / most * (letters - 1)), 0), letters - 1) for value in (low, middle, high)]
+    line = [" "] * letters
     for i in range(place[0], place[2] + 1):
         line[i] = "─"
     line[place[0]], line[place[2]] = "├", "┤"

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -21,8 +21,18 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """Every text is shown as it is: names are somebody's own, and `[/]` in one of them is no markup."""
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+    whole: Sequence[int] = (),
+) -> None:
+    """Every text is shown as it is: names are somebody's own, and `[/]` in one of them is no markup.
+
+    Columns named in `whole` are never broken over lines: what is typed again or seen as a picture stays in one piece.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -30,10 +40,19 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
 
     table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False)
     for number, name in enumerate(columns):
-        table.add_column(Text(name), justify="right" if number in right else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if number in right else "left"
+        width = max((len(row[number]) for row in rows), default=0) if number in whole else None
+        table.add_column(Text(name), justify=justify, overflow="fold", no_wrap=number in whole, min_width=width)
     for row in rows:
         table.add_row(*map(Text, row))
     Console().print(table)
+
+
+def screen_width() -> int:
+    """Letters that fit on a line here; 80 where nobody is looking."""
+    from rich.console import Console
+
+    return Console().width
 
 
 def number(value: float | None, digits: int = 4) -> str:

@@ -27,3 +27,9 @@ def test_key_sizes_are_whole_numbers():
     for bad in ("many", "10,,3", "0", "-4,2"):
         with pytest.raises(InvalidInput, match="whole numbers"):
             key_sizes(bad)
+
+
+def test_columns_that_must_stay_whole_are_never_broken(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    print_table("title", ["id", "name"], [["ds_0123456789abcdef", "a rather long name that has to give way"]], whole=(0,))
+    assert "ds_0123456789abcdef" in capsys.readouterr().out
