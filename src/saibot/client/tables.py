@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 
 from saibot.errors import InvalidInput, InvalidTable
-from saibot.privatize.aggregate import key_text
+from saibot.privatize.aggregate import key_texts
 from saibot.privatize.read import ARROW_ENDINGS, CSV_ENDINGS, PARQUET_ENDINGS, TableLike, open_table
 
 
@@ -75,7 +75,7 @@ def key_codes(table: pa.Table, name: str) -> tuple[np.ndarray, list[str]]:
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column, null_encoding="encode")
-    cells = [key_text(cell) for cell in encoded.dictionary.to_pylist()]
+    cells = key_texts(encoded.dictionary)
     texts = list(dict.fromkeys([*cells, ""]))  # the missing key last, or where a cell of it stands
     place = {text: i for i, text in enumerate(texts)}
     codes = np.array([place[cell] for cell in cells] or [0], np.int64)

@@ -160,8 +160,23 @@ def key_positions(column: pa.ChunkedArray, part: KeyColumn) -> np.ndarray:
     encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
-    places = np.array([part.domain.index.get(key_text(value), -1) for value in encoded.dictionary.to_pylist()], np.int64)
+    places = np.array([part.domain.index.get(text, -1) for text in key_texts(encoded.dictionary)], np.int64)
     return places[encoded.indices.to_numpy()] if len(places) else np.zeros(0, np.int64)
+
+
+def key_texts(values: pa.Array) -> list[str]:
+    """The normal texts of key cells; empty for one that Python cannot hold, as a date of the year 12000."""
+    try:
+        return [key_text(value) for value in values.to_pylist()]
+    except (OverflowError, ValueError):  # one such cell must not stop the release of all others
+        return [_scalar_text(value) for value in values]
+
+
+def _scalar_text(value: pa.Scalar) -> str:
+    try:
+        return key_text(value.as_py())
+    except (OverflowError, ValueError):
+        return ""
 
 
 def key_text(value: object) -> str:

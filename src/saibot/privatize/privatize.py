@@ -158,7 +158,7 @@ def prepare(
     rows = Rows(source, columns, None, key, facts.id, facts.rows_per_individual)
     row_count_public = request.neighbours is Neighbours.REPLACE_ONE and facts.id is None
     try:
-        check_types(columns, schema)
+        check_types(columns, key, schema)
     except InvalidTable:
         if row_count_public and source.path is not None:
             _public_count(rows, progress)  # the columns of a file without rows have no type: say that it is empty instead

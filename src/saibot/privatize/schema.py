@@ -119,8 +119,14 @@ def check_names(
             )
 
 
-def check_types(columns: list[Column], schema: dict[str, dt.DataType]) -> None:
-    """Numeric features are numbers. Says names and types, never a value."""
+def check_types(columns: list[Column], key: ReleaseKey | None, schema: dict[str, dt.DataType]) -> None:
+    """Numeric features are numbers and keys single values. Says names and types, never a value."""
+    for part in key.parts if key else ():
+        if schema[part.column].is_nested():
+            raise InvalidTable(
+                f"key {part.name!r} needs single values, but column {part.column!r} holds {schema[part.column]}.",
+                hint="Give each field that is a key a column of its own.",
+            )
     for column in columns:
         kind = schema[column.column]
         numeric = kind.is_numeric() or kind.is_boolean()

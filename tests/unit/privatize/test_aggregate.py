@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from saibot.errors import InvalidInput, InvalidTable
@@ -150,6 +151,37 @@ def test_keys_outside_the_domain_share_one_catch_all(exact: Exact) -> None:
     cells = ["a", "A", " a", "a ", "ä", None, "", "__other__", "a\u0308", "zz"]
     found = exact(pd.DataFrame({"x": [5.0] * 10, "k": cells}), CARD, key="k", features=("x",))
     assert found.levels[0][:, 0].tolist() == [3, 0, 0, 0, 7]
+
+
+@pytest.mark.parametrize("backend", ["duckdb", "polars"])
+@pytest.mark.parametrize("day", [3_664_000, -800_000, 2**31 - 1], ids=["year 12001", "before Christ", "the last of all"])
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us"), pa.timestamp("us", "Europe/Paris")], ids=str)
+@pytest.mark.parametrize("key", ["day", "k"])
+def test_days_that_python_cannot_hold_fall_into_the_catch_all(
+    exact: Exact, tmp_path: Any, backend: str, day: int, kind: pa.DataType, key: str
+) -> None:
+    days = [15_736, day, 15_736]  # 2013-01-31
+    column = pa.array(days, pa.int32()).cast(pa.date32())
+    if kind != pa.date32():
+        days = [(number * 86_400 + 43_200) * 10**6 for number in days if number < 2**31 - 1] + [2**63 - 1]
+        column = pa.array(days, pa.int64()).cast(kind)
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": [1.0] * len(days), key: column}), path)
+    counted = exact(path, CARD, key=key, features=("x",), backend=backend).levels[0][:, 0]
+    held = days.count(days[0]) if key == "day" else 0
+    assert counted.sum() == len(days) and counted[-1] == len(days) - held
+    assert counted[1] == held
+
+
+@pytest.mark.parametrize("backend", ["duckdb", "polars"])
+@pytest.mark.parametrize("cells", [[{"secret": 1}], [[1, 2]]], ids=["struct", "list"])
+def test_a_key_that_is_no_single_value_is_refused_by_its_type(
+    exact: Exact, tmp_path: Any, backend: str, cells: list[Any]
+) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": [1.0], "k": cells}), path)
+    with pytest.raises(InvalidTable, match="key 'k' needs single values, but column 'k' holds"):
+        exact(path, CARD, key="k", features=("x",), backend=backend)
 
 
 def test_no_row_is_lost_and_no_key_is_left_out(exact: Exact) -> None:
