@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from typing import Any
 
-from scipy.special import expit, ndtri
+from scipy.special import erfinv, expit, ndtri
 
 from saibot.errors import InvalidBudget, SaibotError
 from saibot.privacy.budget import EXACT, Budget, exact_decimal, plain
@@ -159,4 +159,7 @@ class Spent:
 
 def pure_mu(epsilon: Decimal) -> float:
     """The least mu for which every epsilon-DP release is mu-GDP: 2 Phi^-1(e^epsilon / (1 + e^epsilon)), rounded up."""
-    return float(-2 * ndtri(expit(-float(epsilon)))) * (1 + 1e-9)
+    exact = float(epsilon)
+    # Two ways to write the same: below 1, the probability is so close to 1/2 that a float would lose epsilon in it.
+    mu = 2 * 2**0.5 * erfinv(math.tanh(exact / 2)) if exact < 1 else -2 * ndtri(expit(-exact))
+    return float(mu) * (1 + 1e-9)

@@ -169,6 +169,13 @@ def test_a_pure_release_counts_as_the_least_gaussian_that_tells_as_much(epsilon:
     assert dominated(mu) and not dominated(mu * 0.999)
 
 
+@pytest.mark.parametrize("epsilon", ["1e-18", "1e-14", "1e-9", "1e-6"])
+def test_a_tiny_pure_release_counts_in_full(epsilon: str):
+    """Near 0 the least mu is epsilon * sqrt(pi / 2) (1 - O(epsilon^2)): never less, and hardly more."""
+    least = float(epsilon) * math.sqrt(math.pi / 2)
+    assert least <= pure_mu(Decimal(epsilon)) <= least * (1 + 1e-8)
+
+
 def test_choosing_the_kind_of_noise_after_an_answer_gains_nothing():
     """A tenth of mu^2, then the better of Gaussian and Laplace for the likelihood ratio so far, each to the limit.
 
