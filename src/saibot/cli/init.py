@@ -32,4 +32,6 @@ def init(
         print_json({"card": str(path)})
     else:
         typer.echo(f"wrote {path}")
-        typer.echo(f"next: fill in the bounds, then `saibot privatize {table} --card {path} --epsilon 1`")
+        typer.echo(
+            f"next: fill in the bounds and a key, then `saibot privatize {table} --card {path} --key KEY --epsilon 1`"
+        )

@@ -39,10 +39,14 @@ def card_template(table: Path) -> str:
         else:
             lines += [f"# column {column!r} holds {kind}: use it as a key below", ""]
     lines += [
-        "# A key to join on, with its public list of values:",
-        "# [keys.day]",
+        "# A key to join on (--key KEY), with its public list of values: keep one of the four domains.",
+        "# Provider and requester share the id of a domain, and best its list: so a platform knows that their tables join.",
+        "# [keys.KEY]",
         '# column = "FILL"',
-        '# domain = { dates = ["2013-01-01", "2013-12-31"] }  # or values, range, or a file with an id',
+        '# domain = { file = "FILL.csv", id = "FILL", version = 1 }  # keys in the first column, below a heading',
+        '# domain = { values = ["FILL", "FILL"], id = "FILL", version = 1 }',
+        "# domain = { range = [1, 99] }  # whole numbers, both ends included; has an id by itself",
+        '# domain = { dates = ["2013-01-01", "2013-12-31"] }  # every day; has an id by itself',
     ]
     return "\n".join(lines) + "\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -64,3 +65,19 @@ def test_a_template_of_the_same_columns_is_the_same_whatever_the_rows(tmp_path: 
 def test_there_is_no_template_of_nothing(tmp_path: Path) -> None:
     with pytest.raises(InvalidTable):
         card_template(tmp_path / "gone.csv")
+
+
+def test_the_domains_a_template_suggests_are_understood(table: Path) -> None:
+    lines = card_template(table).replace("[FILL, FILL]", "[0, 10]").splitlines()
+    suggested = [line.removeprefix("# ") for line in lines if line.startswith("# domain = ")]
+    assert len(suggested) == 4
+    for domain in suggested:
+        written = "\n".join([*lines, "[keys.day]", 'column = "when"', domain.replace('["FILL", "FILL"]', '["a", "b"]')])
+        assert Card.parse(tomllib.loads(written)).keys["day"].domain is not None
+
+
+def test_the_card_of_the_tutorial_is_a_card() -> None:
+    text = (Path(__file__).resolve().parents[3] / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    (written,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    card = Card.parse(tomllib.loads(written))
+    assert set(card.features) == {"nights", "respiratory"} and set(card.keys) == {"neighbourhood"}
