@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError,
 from saibot.errors import InvalidBudget, InvalidCard
 from saibot.privacy.budget import Budget, exact_decimal
 from saibot.privacy.neighbours import Neighbours
-from saibot.sketch.header import Label, Name, Text
+from saibot.sketch.header import SCALES, Label, Name, Text
 
 
 class CardPart(BaseModel):
@@ -80,7 +80,7 @@ class FeatureFacts(CardPart):
             lower, upper = self.bounds
             if not lower < upper:
                 raise ValueError("bounds are upside down: the lower one comes first")
-            if max(abs(lower), abs(upper)) > 1e300 or upper - lower < 1e-300:
+            if not SCALES[0] <= (upper - lower) / 2 <= SCALES[1] or max(abs(lower), abs(upper)) > 1e300:
                 raise ValueError("bounds are too large, or too close together, for floating point numbers")
         if self.levels is not None:
             if not self.levels or len(set(self.levels)) != len(self.levels) or len(self.levels) > 1000:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import date
+from math import isfinite
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints, field_validator, model_validator
 
 from saibot.errors import InvalidSketch, SaibotError
 from saibot.privacy.budget import Budget, exact_decimal
@@ -20,6 +22,9 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,9
 Text = Annotated[str, StringConstraints(max_length=2000)]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Hex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Whole = Annotated[int, Field(ge=0, lt=2**63)]  # what databases and columns of integers can hold
+Counting = Annotated[int, Field(ge=1, lt=2**63)]
+SCALES: Final = (1e-100, 1e100)  # squares and quotients of two scales are still numbers
 
 
 class Part(BaseModel):
@@ -54,6 +59,9 @@ class Feature(Part):
     def _bounds(self) -> Self:
         if not self.lower < self.upper:
             raise ValueError(f"feature {self.name!r} has bounds upside down")
+        # Bounds may be numbers while what is computed from them is not: their sum overflows, their distance is next to 0.
+        if not SCALES[0] <= self.scale <= SCALES[1] or not isfinite(self.offset):
+            raise ValueError(f"feature {self.name!r} has bounds too large, or too close together")
         return self
 
     @property
@@ -70,8 +78,8 @@ class KeyPart(Part):
 
     name: Label
     domain: Label
-    version: int = Field(ge=1)
-    size: int = Field(ge=1)
+    version: Counting
+    size: Counting
     digest: Hex  # of the domain with all its parents
     keys_digest: Hex  # of its keys alone: what joins
 
@@ -120,12 +128,12 @@ class Header(Part):
     format: Literal["saibot-sketch"] = FORMAT
     version: Literal[1] = VERSION
     dataset: Dataset
-    edition: int = Field(default=1, ge=1)
+    edition: Counting = 1
     features: tuple[Feature, ...] = Field(min_length=1)
     key: Key | None
     budget: dict[Literal["epsilon", "delta"], str]  # of the whole release, bought preparation included
     neighbours: Neighbours = Field(strict=False)
-    invariants: dict[Literal["rows"], int]  # public under the neighbouring relation: n, or nothing
+    invariants: dict[Literal["rows"], Whole]  # public under the neighbouring relation: n, or nothing
     bound_squared: str
     plan: dict[str, Any]
     grid_bits: int = Field(ge=1, le=15)
@@ -136,6 +144,13 @@ class Header(Part):
     global_blocks: tuple[GlobalBlock, ...] = ()
     created: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
     digest: Hex | None = None
+
+    @field_validator("created")
+    @classmethod
+    def _day(cls, created: str) -> str:
+        if date.fromisoformat(created).isoformat() != created:
+            raise ValueError("a day is written as YYYY-MM-DD")
+        return created
 
     @property
     def rows(self) -> int | None:

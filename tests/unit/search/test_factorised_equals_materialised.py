@@ -150,3 +150,19 @@ def test_the_compiled_the_numpy_and_the_float32_sweep_agree(monkeypatch):
     for fast, slow, rough in zip(compiled, plain, single, strict=True):
         np.testing.assert_allclose(fast, slow, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(rough, slow, rtol=1e-3, atol=1e-3)
+
+
+def test_a_feature_without_finite_units_is_no_candidate(exact_corpus):
+    rng = np.random.default_rng(9)
+    keys, x, y, values = request_table(rng, 0.0, 1.0)
+    corpus = exact_corpus(DOMAIN, values)
+    (id,) = corpus.key_ids
+    (shard,) = corpus.shards(id)
+    for row, (name, number) in enumerate([("scale", 0.0), ("scale", np.inf), ("offset", np.inf), ("mean", np.nan)]):
+        column = shard.numbers[name].copy()
+        column[row] = number
+        shard.numbers[name] = column
+    moments = centred_moments(("x", "y"), np.column_stack([x, y]), keys)
+    request = SearchRequest(moments, None, "y", RequestKey.product([("k", DOMAIN)]))
+    engine = Engine(corpus, request, SearchOptions(device="cpu"))
+    assert [engine.candidate(i).dataset for i in range(len(engine))] == [f"d{i}" for i in range(4, N)]
