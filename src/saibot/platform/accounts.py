@@ -78,6 +78,7 @@ class Accounts:
         self._trail = trail
         self._known: dict[str, _Known] = {}
         self._used: set[str] = set()
+        self._revocations = 0  # a look-up that began before one may have read what is no longer so
         self._lock = threading.Lock()
 
     def first_start(self, data: Path) -> str | None:
@@ -138,6 +139,7 @@ class Accounts:
                 connection.execute(update(tokens).where(tokens.c.id == id).values(revoked=now()))
                 self._trail.note(connection, caller.name, "revoke token", id, {"name": row["name"]})
         with self._lock:
+            self._revocations += 1
             self._known.clear()
 
     def caller_of(self, text: str | None) -> Caller:
@@ -147,11 +149,14 @@ class Accounts:
             return known
         assert text is not None
         key = _hash(text)
+        with self._lock:
+            revocations = self._revocations
         caller = self._look_up(key)
         with self._lock:
             if len(self._known) > 100_000:
                 self._known.clear()
-            self._known[key] = _Known(caller, time.monotonic() + REMEMBERED_SECONDS)
+            if revocations == self._revocations:
+                self._known[key] = _Known(caller, time.monotonic() + REMEMBERED_SECONDS)
             self._used.add(caller.token)
         return caller
 

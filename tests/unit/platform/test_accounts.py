@@ -64,3 +64,21 @@ def test_when_a_token_was_last_used_is_written_down_now_and_then(platform: Platf
     platform.accounts.note_uses()
     shown = {token["id"]: token for token in platform.accounts.list(ADMIN, None, 10).items}
     assert shown[made["id"]]["last_used"] is not None
+
+
+def test_a_token_revoked_while_it_is_looked_up_is_not_remembered(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = platform.accounts.create(ADMIN, "clinic", ["provider"])
+    look_up = platform.accounts._look_up
+
+    def slow(key: str) -> Caller:
+        found = look_up(key)
+        platform.accounts.revoke(ADMIN, made["id"])
+        return found
+
+    monkeypatch.setattr(platform.accounts, "_look_up", slow)
+    platform.accounts.caller_of(made["token"])
+    monkeypatch.undo()
+    with pytest.raises(NotSignedIn, match="revoked"):
+        platform.accounts.caller_of(made["token"])
