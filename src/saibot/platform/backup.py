@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import secrets
 import tarfile
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ from typing import Any
 
 from sqlalchemy import Table, func, insert, select, text
 
-from saibot.errors import InvalidInput
+from saibot.discover.domain_file import read_domain
+from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
 from saibot.platform.clock import now
 from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.publishing import file_name as sketch_file_name
@@ -31,9 +33,14 @@ from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import FileStore, open_files, sync_folder
 from saibot.platform.storage.migrate import LATEST, migrate, revision
 from saibot.platform.storage.tables import datasets, domains, terms, tokens, trail, versions
+from saibot.sketch import SUFFIX, read_sketch
 
 FORMAT = {"format": "saibot-backup", "version": 1}
 TABLES = (tokens, domains, datasets, versions, terms, trail)  # in the order in which they can be filled
+
+FILE_NAMES = {versions: sketch_file_name, domains: domain_file_name}
+SKETCH_FILE = re.compile(rf"([0-9a-f]{{2}})/(\1[0-9a-f]{{62}}){re.escape(SUFFIX)}")
+DOMAIN_FILE = re.compile(r"domains/([0-9a-f]{64})\.arrow")
 
 
 @dataclass(frozen=True)
@@ -98,11 +105,14 @@ def restore(settings: Settings, source: Path) -> BackedUp:
         with _opened(source) as archive:
             manifest = _manifest(archive)
             for name in manifest["files"]:
-                files.put(name, _member(archive, f"files/{name}"))
+                files.put(name, _checked(name, _member(archive, f"files/{name}")))
+            named = set(manifest["files"])
             with database.write() as connection:
                 for table in TABLES:
                     lines = _member(archive, f"tables/{table.name}.jsonl").decode().splitlines()
                     rows = [json.loads(line) for line in lines]
+                    if table in FILE_NAMES and not {FILE_NAMES[table](row["digest"]) for row in rows} <= named:
+                        raise InvalidInput("the backup misses a file that it names.", hint="Use another backup.")
                     if table is versions:
                         rows = [row | {"packed": False} for row in rows]
                     for start in range(0, len(rows), 1000):
@@ -163,6 +173,24 @@ def _opened(source: Path) -> tarfile.TarFile:
         return tarfile.open(source, "r:")
     except (tarfile.TarError, OSError):
         raise InvalidInput(f"{source} is no backup, or it is cut off.", hint="`saibot backup FILE` writes one.") from None
+
+
+def _checked(name: Any, content: bytes) -> bytes:
+    """The content, if the name is one that the platform gives to files, and the content is what it was given for."""
+    text = name if isinstance(name, str) else ""
+    try:
+        if found := SKETCH_FILE.fullmatch(text):
+            is_right = read_sketch(content).digest == found[2]
+        else:
+            found = DOMAIN_FILE.fullmatch(text)
+            is_right = found is not None and read_domain(content, name=found[1])[1].digest == found[1]
+    except (InvalidSketch, InvalidDomain):
+        is_right = False
+    if not is_right:
+        raise InvalidInput(
+            "the backup holds a file that is not the platform's own, or is damaged.", hint="Use another backup."
+        )
+    return content
 
 
 def _manifest(archive: tarfile.TarFile) -> dict[str, Any]:

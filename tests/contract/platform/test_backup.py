@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,3 +69,25 @@ def test_a_backup_that_is_cut_off_restores_nothing(
     with pytest.raises(InvalidInput):
         backup(make("nothing"), tmp_path / "none.tar")
     assert not (tmp_path / "none.tar").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["../../escaped.saibot", "/escaped.saibot", f"aa/{'a' * 64}.saibot", f"domains/{'a' * 64}.arrow"]
+)
+def test_a_backup_with_a_file_that_is_not_the_platforms_own_restores_nothing(
+    fresh: Settings, tmp_path: Path, start_in_process: Any, sketches: dict[str, bytes], name: str
+) -> None:
+    for _ in start_in_process(fresh):
+        backup(fresh, tmp_path / "sound.tar")
+    with tarfile.open(tmp_path / "sound.tar") as source, tarfile.open(tmp_path / "evil.tar", "w") as target:
+        contents = {member.name: source.extractfile(member).read() for member in source.getmembers()}  # type: ignore[union-attr]
+        manifest = json.loads(contents["manifest.json"])
+        contents |= {"manifest.json": json.dumps(manifest | {"files": [name]}).encode(), f"files/{name}": sketches["good"]}
+        for member, content in contents.items():
+            facts = tarfile.TarInfo(member)
+            facts.size = len(content)
+            target.addfile(facts, io.BytesIO(content))
+    new = Settings(data=tmp_path / "deep" / "new", pages=False, workers=1, log_level="error")
+    with pytest.raises(InvalidInput, match="not the platform's own"):
+        restore(new, tmp_path / "evil.tar")
+    assert not list(tmp_path.rglob("escaped*")) and not list(tmp_path.rglob(f"{'a' * 64}*"))
