@@ -98,9 +98,10 @@ def _meaning(feature: dict[str, Any]) -> tuple[str, str, str]:
 
 def _snippet(origin: str, dataset: dict[str, Any]) -> str:
     """Three lines that show whether this dataset's platform improves one's own model, without sending a row."""
-    key = f', key="{dataset["key"]["name"]}"' if dataset["key"] else ""
+    # Names are whatever their provider chose: as literals they stay names when somebody runs these lines.
+    key = f", key={dataset['key']['name']!r}" if dataset["key"] else ""
     return (
         "from saibot.client import Platform, Requester\n"
-        f'requester = Requester(Platform("{origin}"))\n'
+        f"requester = Requester(Platform({origin!r}))\n"
         f'found = requester.search("mine.csv", target="y"{key}, local=True)'
     )
