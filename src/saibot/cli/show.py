@@ -29,7 +29,7 @@ def print_table(
     right: Sequence[int] = (),
     whole: Sequence[int] = (),
 ) -> None:
-    """Every text is shown as it is: names are somebody's own, and `[/]` in one of them is no markup.
+    """Names are somebody's own: `[/]` in one of them is no markup, and what would command the terminal is left out.
 
     Columns named in `whole` are never broken over lines: what is typed again or seen as a picture stays in one piece.
     """
@@ -38,14 +38,25 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False)
+    table = Table(
+        title=Text(printable(title)), title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False
+    )
     for number, name in enumerate(columns):
         justify: Literal["left", "right"] = "right" if number in right else "left"
         width = max((len(row[number]) for row in rows), default=0) if number in whole else None
-        table.add_column(Text(name), justify=justify, overflow="fold", no_wrap=number in whole, min_width=width)
+        table.add_column(Text(printable(name)), justify=justify, overflow="fold", no_wrap=number in whole, min_width=width)
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     Console().print(table)
+
+
+def printable(text: str) -> str:
+    """Without control and formatting characters, but for line ends."""
+    if text.isprintable():
+        return text
+    from unicodedata import category
+
+    return "".join(letter for letter in text if letter == "\n" or letter.isprintable() or category(letter) == "Zs")
 
 
 def screen_width() -> int:

@@ -29,6 +29,12 @@ def test_key_sizes_are_whole_numbers():
             key_sizes(bad)
 
 
+def test_a_table_prints_nothing_that_commands_the_terminal(capsys):
+    print_table("a\x1b[2Jtitle", ["he\x07ad"], [["\x1b]0;pwned\x07cell \u202eright"], ["two\nlines"]])
+    told = capsys.readouterr().out
+    assert not set(told) & set("\x1b\x07\u202e") and "cell right" in told and "two" in told
+
+
 def test_columns_that_must_stay_whole_are_never_broken(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     print_table("title", ["id", "name"], [["ds_0123456789abcdef", "a rather long name that has to give way"]], whole=(0,))
