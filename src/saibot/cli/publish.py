@@ -22,8 +22,13 @@ def publish(
     card: Annotated[
         Path | None, typer.Option(help="The card they were privatised with: registers the key domains that it lists.")
     ] = None,
-    visibility: Annotated[str, typer.Option(help="public, or restricted to signed-in requesters.")] = "public",
-    expires: Annotated[str | None, typer.Option(help="Day on which the platform withdraws them, YYYY-MM-DD.")] = None,
+    visibility: Annotated[
+        str | None,
+        typer.Option(help="public, or restricted to signed-in requesters. Else as it is; new datasets are public."),
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option(help="Day on which the platform withdraws them, YYYY-MM-DD. Else as it is.")
+    ] = None,
     platform: PlatformOption = None,
     json: JsonOption = False,
 ) -> None:

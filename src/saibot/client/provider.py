@@ -61,14 +61,15 @@ class Provider:
         sketch: Sketch | Path | str,
         *,
         card: Card | Path | str | None = None,
-        visibility: str = "public",
+        visibility: str | None = None,
         expires: str | None = None,
     ) -> Dataset:
         """Send a sketch to the platform. With its card, the key domains that the card spells out are registered first.
 
-        A dataset of the same name and key becomes the next version of it. The same sketch again changes nothing.
+        A dataset of the same name and key becomes the next version of it. Without `visibility` and `expires` it keeps those
+        that it has, and a new one is public and stays; so the same sketch again changes nothing.
         """
-        if visibility not in VISIBILITIES:
+        if visibility is not None and visibility not in VISIBILITIES:
             raise InvalidInput(f"a dataset is {' or '.join(VISIBILITIES)}, not {visibility!r}.")
         content, checked = _content(sketch)
         if card is not None:
@@ -76,7 +77,7 @@ class Provider:
         answer = self.platform.wire.json(
             "POST",
             "/v1/datasets",
-            params={"visibility": visibility} | ({"expires": expires} if expires else {}),
+            params={name: text for name, text in (("visibility", visibility), ("expires", expires)) if text},
             content=content,
             headers={"Content-Type": "application/octet-stream"},
             repeatable=True,  # the platform knows a sketch by its digest

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
+from typing import Any
 
 from saibot.errors import InvalidSketch
 from saibot.platform.errors import Unusable
@@ -14,6 +15,8 @@ from saibot.sketch import Header, Sketch, read_sketch, write_sketch
 
 MAGIC = b"ARROW1"
 MAX_FEATURES = 1000
+# Embeddings, overrides and isolates; the marks U+200E and U+200F turn nothing around and stay.
+BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 PRIVATIZE = "Only sketches are accepted, never tables: `saibot privatize TABLE` makes one on your own machine."
 
 
@@ -32,6 +35,8 @@ def accepted_sketch(content: bytes, *, accept_unsafe: bool) -> tuple[Sketch, byt
         raise Unusable(
             "a name or text in the sketch's header holds control characters.", hint="Remove them from the dataset card."
         )
+    if any(has_control_characters(str(key)) for level in sketch.levels for column in level.keys for key in column):
+        raise Unusable("a key of the sketch holds control characters.", hint="Remove them from the key domain.")
     if not accept_unsafe:
         _check_private(header)
     return sketch, write_sketch(sketch)
@@ -56,15 +61,26 @@ def _check_private(header: Header) -> None:
 
 
 def _texts(header: Header) -> Iterator[str]:
-    dataset = header.dataset
-    yield from (dataset.name, dataset.title, dataset.individual, dataset.description.replace("\n", " "))
-    for feature in header.features:
-        yield from (feature.name, feature.unit, feature.column or "", feature.level or "")
-    if header.key is not None:
-        yield from (header.key.name, *header.key.levels)
-        for part in header.key.parts:
-            yield from (part.name, part.domain)
+    """All of them, wherever they are; a description alone may have several lines."""
+    document = header.model_dump(mode="json", exclude={"global_blocks"})
+    document["dataset"]["description"] = header.dataset.description.replace("\n", " ")
+    yield from _strings(document)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield str(name)
+            yield from _strings(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _strings(inner)
 
 
 def has_control_characters(text: str) -> bool:
-    return not text.isprintable() and any(unicodedata.category(letter) in ("Cc", "Cs") for letter in text if letter != "\t")
+    """Characters that command a terminal, or that make a text read as another than it is."""
+    return not text.isprintable() and any(
+        unicodedata.category(letter) in ("Cc", "Cs") or letter in BIDIRECTIONAL for letter in text if letter != "\t"
+    )

@@ -10,10 +10,12 @@ import csv
 import io
 import json
 import re
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.engine import RowMapping
 
 from saibot.discover.domain_file import card_of, read_domain, write_domain
@@ -41,6 +43,8 @@ class Domains:
     def __init__(self, database: Database, files: FileStore, trail: Trail, settings: Settings, folder: Path) -> None:
         self._database, self._files, self._trail, self._settings = database, files, trail, settings
         self.registry = DomainRegistry(folder)
+        # Two ids may name one file; whoever deletes it after a failure must not meet somebody who is about to name it.
+        self._naming = threading.Lock()
 
     def register(self, caller: Caller, id: str, version: int, content: bytes) -> tuple[dict[str, Any], bool]:
         """The domain's facts, and whether it is new."""
@@ -56,8 +60,8 @@ class Domains:
         card = card_of(domain)
         present = self._row(id, version)
         if present is None:
-            self._files.put(file_name(domain.digest), write_domain(domain, card))
-            present = self._insert(caller, domain)
+            with self._naming:
+                present = self._enter(caller, domain, write_domain(domain, card))
         if present is not None:
             if present["digest"] != domain.digest:
                 raise Conflict(
@@ -125,6 +129,27 @@ class Domains:
             query = select(domains).where(domains.c.id == id, domains.c.version == version)
             return connection.execute(query).mappings().first()
 
+    def _enter(self, caller: Caller, domain: KeyDomain, content: bytes) -> RowMapping | None:
+        """The row of somebody who was faster, if there is one. Who may not register leaves no file behind."""
+        with self._database.read() as connection:
+            self._check_quota(connection, caller)
+        self._files.put(file_name(domain.digest), content)
+        try:
+            return self._insert(caller, domain)
+        except BaseException:
+            with suppress(Exception):  # what stays behind is swept at the next start
+                if not self.known(domain.digest):
+                    self._files.delete(file_name(domain.digest))
+            raise
+
+    def _check_quota(self, connection: Connection, caller: Caller) -> None:
+        count = select(func.count()).select_from(domains).where(domains.c.account == caller.name)
+        if connection.execute(count).scalar_one() >= self._settings.domains_per_provider:
+            raise OverQuota(
+                f"{caller.name} has registered {self._settings.domains_per_provider:,} key domains, the most allowed.",
+                hint="Use a domain that is registered, or ask the platform's admin for more.",
+            )
+
     def _insert(self, caller: Caller, domain: KeyDomain) -> RowMapping | None:
         """The row of somebody who was faster, if there is one."""
         levels = [name for name, _ in domain.parents]
@@ -143,12 +168,7 @@ class Domains:
             present = connection.execute(query).mappings().first()
             if present is not None:
                 return present
-            count = select(func.count()).select_from(domains).where(domains.c.account == caller.name)
-            if connection.execute(count).scalar_one() >= self._settings.domains_per_provider:
-                raise OverQuota(
-                    f"{caller.name} has registered {self._settings.domains_per_provider:,} key domains, the most allowed.",
-                    hint="Use a domain that is registered, or ask the platform's admin for more.",
-                )
+            self._check_quota(connection, caller)
             connection.execute(insert(domains).values(row))
             self._trail.note(
                 connection, caller.name, "register domain", f"{domain.id}/{domain.version}", {"size": len(domain)}

@@ -12,6 +12,7 @@ import json
 import secrets
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal
 
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -54,17 +55,26 @@ class Publishing:
         self._naming = threading.Lock()
 
     def accept(
-        self, caller: Caller, content: bytes, *, visibility: Visibility = "public", expires: str | None = None
+        self, caller: Caller, content: bytes, *, visibility: Visibility | None = None, expires: str | None = None
     ) -> tuple[dict[str, Any], bool]:
-        """The dataset, and whether this made a new version of it."""
+        """The dataset, and whether this made a new version of it. What is None stays as it is; a new dataset is public."""
         caller.need("provider")
         if expires is not None and (not is_day(expires) or expires <= today()):
             raise Unusable("`expires` is a day after today, YYYY-MM-DD.", hint="Leave it out for a dataset that stays.")
         sketch, stored = accepted_sketch(content, accept_unsafe=self._settings.accept_unsafe)
         with self._naming:
+            # Before the file is written, so that refused uploads fill no disk; again in the transaction, where it counts.
+            with self._database.read() as connection:
+                present = self._present(connection, caller, sketch)
+                if present is None or present["digest"] != sketch.digest:
+                    self._check_quota(connection, caller, len(stored), is_new=present is None)
             self._files.put(file_name(sketch.digest), stored)
-            with self._database.write() as connection:
-                found, is_new = self._enter(connection, caller, sketch, len(stored), visibility, expires)
+            try:
+                with self._database.write() as connection:
+                    found, is_new = self._enter(connection, caller, sketch, len(stored), visibility, expires)
+            except BaseException:
+                self._drop_unnamed(sketch.digest)
+                raise
         if is_new:
             self._published()
         return found, is_new
@@ -104,15 +114,19 @@ class Publishing:
     # -------------------------------------------------------------------------------------------- inside
 
     def _enter(
-        self, connection: Connection, caller: Caller, sketch: Sketch, size: int, visibility: str, expires: str | None
+        self,
+        connection: Connection,
+        caller: Caller,
+        sketch: Sketch,
+        size: int,
+        visibility: Visibility | None,
+        expires: str | None,
     ) -> tuple[dict[str, Any], bool]:
         header = sketch.header
-        key_name = header.key.name if header.key else ""
-        same = (datasets.c.provider == caller.name) & (datasets.c.name == header.dataset.name)
-        query = select(datasets).where(same, datasets.c.key_name == key_name)
-        present = connection.execute(query).mappings().first()
-        if present is not None and present["state"] != "live":
-            raise Unusable("this dataset is being withdrawn.", hint="Try again in a moment.")
+        present = self._present(connection, caller, sketch)
+        # Whoever publishes a new version and says nothing of who may see it has not said that everybody may.
+        visibility = visibility or ("public" if present is None else present["visibility"])
+        expires = expires or (None if present is None else present["expires"])
         if present is not None and present["digest"] == sketch.digest:
             return self._change(connection, present, visibility, expires), False
         self._check_quota(connection, caller, size, is_new=present is None)
@@ -133,6 +147,24 @@ class Publishing:
         facts = {"name": header.dataset.name, "version": version, "digest": sketch.digest, "budget": document["budget"]}
         self._trail.note(connection, caller.name, "publish", document["id"], facts)
         return document, True
+
+    def _present(self, connection: Connection, caller: Caller, sketch: Sketch) -> RowMapping | None:
+        """The caller's dataset that this sketch is a version of, if there is one."""
+        header = sketch.header
+        same = (datasets.c.provider == caller.name) & (datasets.c.name == header.dataset.name)
+        query = select(datasets).where(same, datasets.c.key_name == (header.key.name if header.key else ""))
+        present = connection.execute(query).mappings().first()
+        if present is not None and (present["state"] != "live" or _has_expired(present)):
+            raise Unusable("this dataset is being withdrawn.", hint="Try again in a moment.")
+        return present
+
+    def _drop_unnamed(self, digest: str) -> None:
+        """After a publication that failed: its file goes unless another dataset has the same sketch."""
+        with suppress(Exception):  # what stays behind is swept at the next start; the first error is the one to tell
+            with self._database.read() as connection:
+                named = connection.execute(select(versions.c.digest).where(versions.c.digest == digest)).first()
+            if named is None:
+                self._files.delete(file_name(digest))
 
     def _store(self, connection: Connection, present: RowMapping | None, document: dict[str, Any], sketch: Sketch) -> int:
         header = sketch.header
@@ -213,6 +245,10 @@ class Publishing:
                 connection.execute(delete(terms).where(terms.c.dataset == number))
                 connection.execute(delete(versions).where(versions.c.dataset == number))
                 connection.execute(delete(datasets).where(datasets.c.number == number))
+
+
+def _has_expired(row: RowMapping) -> bool:
+    return row["expires"] is not None and row["expires"] <= today()
 
 
 def file_name(digest: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import threading
 from functools import lru_cache
 from typing import Any, BinaryIO
@@ -32,8 +33,8 @@ from saibot.platform.trail import Trail
 from saibot.sketch import read_sketch
 
 TIDY_SECONDS = 60.0
-PROFILES = 256  # kept in memory
-PROFILED_FEATURES = 150
+PROFILES = 4096  # kept in memory
+PROFILED_FEATURES = 100
 
 
 class Platform:
@@ -91,7 +92,7 @@ class Platform:
         return facts, is_new
 
     def accept(
-        self, caller: Caller, content: bytes, *, visibility: Visibility = "public", expires: str | None = None
+        self, caller: Caller, content: bytes, *, visibility: Visibility | None = None, expires: str | None = None
     ) -> tuple[dict[str, Any], bool]:
         return self.publishing.accept(caller, content, visibility=visibility, expires=expires)
 
@@ -108,14 +109,14 @@ class Platform:
     def show(self, caller: Caller, id: str) -> dict[str, Any]:
         """The dataset with its versions, its private profile, and what people should know about it."""
         document = self.catalog.show(caller, id)
-        profile, remarks = self._profile(document["digest"])
+        text, remarks = self._profile(document["digest"])
         parts = document["key"]["parts"] if document["key"] else []
         unknown = [part["domain"] for part in parts if not self._knows(part)]
         notes = [
             *remarks,
             *(f"the key domain {name!r} is not registered here; the sketch lists its keys" for name in unknown),
         ]
-        return document | {"profile": profile, "notes": notes}
+        return document | {"profile": None if text is None else json.loads(text), "notes": notes}
 
     def open_sketch(self, caller: Caller, digest: str) -> BinaryIO:
         """A published sketch's file."""
@@ -175,7 +176,9 @@ class Platform:
 
     def _count(self) -> float:
         with self.database.read() as connection:
-            query = select(func.count()).select_from(datasets).where(datasets.c.state == "live")
+            # Anybody may read the metrics, so they tell nothing of restricted datasets.
+            shown = (datasets.c.state == "live") & (datasets.c.visibility == "public")
+            query = select(func.count()).select_from(datasets).where(shown)
             return float(connection.execute(query).scalar_one())
 
     def _knows(self, part: dict[str, Any]) -> bool:
@@ -183,7 +186,7 @@ class Platform:
 
         return self.domains.known(part["digest"]) or generated_domain(part["domain"]) is not None
 
-    def _compute_profile(self, digest: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+    def _compute_profile(self, digest: str) -> tuple[str | None, tuple[str, ...]]:
         from saibot.estimate.profile import DRAWS, profile
 
         try:
@@ -195,7 +198,8 @@ class Platform:
         if width > PROFILED_FEATURES:
             return None, (f"a profile is made for up to {PROFILED_FEATURES} features",)
         # Draws are products of all pairs of features: fewer of them keep memory in bounds for wide sketches.
-        return profile(sketch, draws=max(200, min(DRAWS, 2_000_000 // width**2))).to_json(), ()
+        found = profile(sketch, draws=max(200, min(DRAWS, 2_000_000 // width**2)))
+        return json.dumps(found.to_json(), separators=(",", ":")), ()
 
 
 def only_one(settings: Settings) -> BinaryIO:

@@ -42,9 +42,13 @@ async def publish(
     request: Request,
     caller: Asking,
     here: Here,
-    visibility: Literal["public", "restricted"] = "public",
+    visibility: Annotated[
+        Literal["public", "restricted"] | None,
+        Query(description="Who sees it. Left out: as the dataset is now; a new one is public."),
+    ] = None,
     expires: Annotated[
-        str | None, Query(description="The day it is withdrawn by itself, YYYY-MM-DD.", max_length=10)
+        str | None,
+        Query(description="The day it is withdrawn by itself, YYYY-MM-DD. Left out: as it is now.", max_length=10),
     ] = None,
 ) -> Response:
     """The body is a `.saibot` file. 201: a new dataset, or a new version of it; 200: this very sketch is there already."""
