@@ -1,7 +1,7 @@
 """A hospital publishes what its admissions say about neighbourhoods, and nothing about any patient.
 
-python hospital_publishes.py                                    on a platform inside this process
-python hospital_publishes.py --platform https://saibot.example  on one that somebody runs
+python hospital_publishes.py                                                    on a platform inside this process
+python hospital_publishes.py --platform https://saibot.example --ledger FOLDER  on one that somebody runs
 """
 
 from __future__ import annotations
@@ -67,8 +67,10 @@ def publish(platform: Platform, ledger: Path) -> Dataset:
 def main() -> None:
     parser = argparse.ArgumentParser(description="A hospital publishes a sketch of its admissions.")
     parser.add_argument("--platform", help="address of a platform; the token is SAIBOT_TOKEN or that of `saibot login`")
-    parser.add_argument("--ledger", type=Path, help="folder of the hospital's ledger; a temporary one by default")
+    parser.add_argument("--ledger", type=Path, help="folder of the hospital's ledger; needed with --platform")
     asked = parser.parse_args()
+    if asked.platform and asked.ledger is None:
+        parser.error("--platform needs --ledger: what was spent there has to be known the next time too")
     with TemporaryDirectory() as folder:
         ledger = asked.ledger or Path(folder)
         if asked.platform:

@@ -1,7 +1,7 @@
 """A school district asks which published data explain absences, and never shows a pupil to anybody.
 
-python school_district_searches.py                                    on a platform inside this process
-python school_district_searches.py --platform https://saibot.example  on one that somebody runs
+python school_district_searches.py                                                    on a platform inside this process
+python school_district_searches.py --platform https://saibot.example --ledger FOLDER  on one that somebody runs
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def pupils(count: int = 20_000) -> pd.DataFrame:
     return pd.DataFrame({"home": home, "grade": grade, "days_absent": np.clip(rng.normal(expected, 3), 0, 40)})
 
 
-def search(platform: Platform, folder: Path) -> None:
+def search(platform: Platform, ledger: Path, cache: Path) -> None:
     table = pupils()
     held_out = np.random.default_rng().random(len(table)) < 0.25  # from the operating system's entropy
     train, test = table[~held_out], table[held_out]
-    requester = Requester(platform, folder / "ledger", cache=folder / "cache")
+    requester = Requester(platform, ledger, cache=cache)
 
     found = requester.search(train, test, target="days_absent", key="home", features=["grade"], local=True)
     print("at home, with exact rows: nothing was sent and nothing spent")
@@ -63,14 +63,18 @@ def search(platform: Platform, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="A school district looks for data that explain absences.")
     parser.add_argument("--platform", help="address of a platform; the token is SAIBOT_TOKEN or that of `saibot login`")
+    parser.add_argument("--ledger", type=Path, help="folder of the district's ledger; needed with --platform")
     asked = parser.parse_args()
+    if asked.platform and asked.ledger is None:
+        parser.error("--platform needs --ledger: what was spent there has to be known the next time too")
     with TemporaryDirectory() as folder:
+        ledger, cache = asked.ledger or Path(folder) / "ledger", Path(folder) / "cache"
         if asked.platform:
-            search(connect(asked.platform), Path(folder))
+            search(connect(asked.platform), ledger, cache)
             return
         with embedded() as admin:
             publish(admin.as_account("city-hospital", ["provider"]), Path(folder) / "hospital")
-            search(admin.as_account("school-district", ["requester"]), Path(folder))
+            search(admin.as_account("school-district", ["requester"]), ledger, cache)
 
 
 if __name__ == "__main__":

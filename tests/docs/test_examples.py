@@ -41,6 +41,14 @@ def test_an_example_runs_and_says_what_it_should(name, tmp_path):
     assert list(tmp_path.iterdir()) == []  # it cleans up after itself
 
 
+@pytest.mark.parametrize("name", ["hospital_publishes.py", "school_district_searches.py"])
+def test_an_example_spends_on_a_real_platform_only_with_a_ledger_that_lasts(name):
+    asked = [sys.executable, str(EXAMPLES / name), "--platform", "http://127.0.0.1:1"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "--platform needs --ledger" in done.stderr
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.name)
 def test_a_notebook_runs_from_top_to_bottom(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
