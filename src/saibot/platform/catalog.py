@@ -69,7 +69,8 @@ class Catalog:
     ) -> Page:
         """Documents as JSON text, in order."""
         column, descending, _ = SORTS[sort]
-        query = select(datasets.c.number, column.label("at")).order_by(*_order(descending, column, datasets.c.number))
+        columns = (datasets.c.number, column.label("at"), datasets.c.document)
+        query = select(*columns).order_by(*_order(descending, column, datasets.c.number))
         if place is not None:
             here, there = tuple_(column, datasets.c.number), tuple_(*place)
             query = query.where(here < there if descending else here > there)
@@ -77,13 +78,14 @@ class Catalog:
         with self._database.read() as connection:
             rows = self._walked(connection, caller, wanted, query, limit + 1, descending=descending)
             if rows is None:
-                fetched = self._fetched(connection, caller, wanted, query)
-                rows = connection.execute(fetched.limit(limit + 1)).all()
-            numbers = [row.number for row in rows[:limit]]
-            shown = select(datasets.c.number, datasets.c.document).where(datasets.c.number.in_(numbers))
-            documents = {row.number: row.document for row in connection.execute(shown)}
+                sorted_first = query.with_only_columns(*columns[:2])  # documents are long: not through the sorter
+                chosen = self._fetched(connection, caller, wanted, sorted_first).limit(limit + 1).subquery()
+                both = select(chosen.c.number, chosen.c.at, datasets.c.document).join(
+                    datasets, datasets.c.number == chosen.c.number
+                )
+                rows = connection.execute(both.order_by(*_order(descending, chosen.c.at, chosen.c.number))).all()
         more = [rows[limit - 1].at, rows[limit - 1].number] if len(rows) > limit else None
-        return Page([documents[number] for number in numbers if number in documents], more)
+        return Page([row.document for row in rows[:limit]], more)
 
     def facets(self, caller: Caller, filter: Filter) -> dict[str, Any]:
         """How many datasets match, and how many of each domain and each provider.
@@ -134,7 +136,7 @@ class Catalog:
         with self._database.read() as connection:
             row = connection.execute(select(datasets).where(datasets.c.id == id, _visible(caller))).mappings().first()
         if row is None:
-            raise NotFound(f"there is no dataset {id}.", hint="GET /v1/datasets lists those that are there for this caller.")
+            raise NotFound(f"there is no dataset {id}.", hint="List those that are there for you: `saibot datasets`, or GET /v1/datasets.")
         return row
 
     def digest(self, caller: Caller, digest: str) -> None:
@@ -213,7 +215,7 @@ class Catalog:
         if expected > WINDOW / 2 or size <= WINDOW:
             return None
         window = visible.limit(WINDOW).subquery()
-        met = select(window.c.number, window.c.at)
+        met = select(window.c.number, window.c.at, window.c.document)
         for term in wanted:
             probe = select(terms.c.term).where(terms.c.dataset == window.c.number, _has(term))
             met = met.where(probe.correlate(window).exists())

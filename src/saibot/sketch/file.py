@@ -58,6 +58,11 @@ def read_sketch(source: bytes | Path) -> Sketch:
     except SaibotError as problem:
         raise InvalidSketch(f"the sketch cannot be read: {problem.message}") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        if isinstance(source, Path):
+            raise InvalidSketch(
+                f"{source} is not a sketch file, or it is cut off or damaged.",
+                hint="`saibot privatize TABLE` makes a sketch of a table.",
+            ) from None
         raise InvalidSketch("this is not a sketch file, or it is cut off or damaged.") from None
 
 
@@ -97,7 +102,9 @@ def _read(buffer: pa.Buffer) -> Sketch:
         keys = tuple(np.array(batch.column(name).to_pylist(), dtype=object) for name in parts)
         values = np.column_stack([batch.column(name).to_numpy() for name in columns])
         levels.append(LevelTable(keys, values))
-    return Sketch(header, tuple(levels))
+    whole = Sketch(header, tuple(levels))
+    whole.__dict__["plan"] = sketch.plan  # of the same header: confirming a plan takes longer than all the rest
+    return whole
 
 
 def _batch_messages(buffer: pa.Buffer) -> list[Any]:
