@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from saibot.cli.demo import BAR, LEAST_BAR, bar_letters, error_bar
+from saibot.cli.demo import BAR, LEAST_BAR, _next, bar_letters, error_bar
 from saibot.demo.report import at_most, report_html
 from saibot.demo.story import Story, tell_story
 from saibot.privacy.ledger import Ledger
@@ -91,6 +91,16 @@ def test_error_bars_take_the_room_that_is_left_or_none():
         LEAST_BAR,
         0,
     ]
+
+
+@pytest.mark.parametrize("width", ["80", "300"])
+def test_what_comes_next_happens_in_the_same_folder(story, capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", width)
+    _next(story)
+    told = capsys.readouterr().out.splitlines()
+    assert any(f"demo --folder {story.folder} --serve" in line for line in told)
+    apart = [line for line in told if "for other programs" in line]
+    assert len(apart) == 1 and ("result.json  " in apart[0]) == (width == "300")
 
 
 @pytest.mark.slow

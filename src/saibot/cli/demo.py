@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -129,13 +130,25 @@ def _next(story: Story) -> None:
     saibot, folder = _this_command(), story.folder
     airline = story.publishers[0].party
     typer.echo("next:")
-    for command, why in (
-        (f"{saibot} demo --serve", "the platform with its web pages"),
-        (f"SAIBOT_HOME={airline.folder}/ledger {saibot} ledger", "what an airline has spent, and what is left"),
-        (f"less {airline.card}", "what an airline has to say before it publishes"),
-        (f"less {folder}/requester/result.json", "what the search found, for other programs"),
-    ):
-        typer.echo(f"  {command:<66} {why}")
+    lines = (
+        (f"{saibot} demo --folder {shlex.quote(str(folder))} --serve", "the platform with its web pages"),
+        (
+            f"SAIBOT_HOME={shlex.quote(f'{airline.folder}/ledger')} {saibot} ledger",
+            "what an airline has spent, and what is left",
+        ),
+        (f"less {shlex.quote(str(airline.card))}", "what an airline has to say before it publishes"),
+        (f"less {shlex.quote(f'{folder}/requester/result.json')}", "what the search found, for other programs"),
+    )
+    for line in side_by_side(lines, screen_width()):
+        typer.echo(line)
+
+
+def side_by_side(lines: Sequence[tuple[str, str]], width: int) -> list[str]:
+    """Commands and what they show in two columns; below each other where the screen is too narrow for that."""
+    longest = max(len(command) for command, _ in lines)
+    if 2 + longest + 2 + max(len(why) for _, why in lines) <= width:
+        return [f"  {command:<{longest}}  {why}" for command, why in lines]
+    return [text for command, why in lines for text in (f"  # {why}", f"  {command}")]
 
 
 def _serve(story: Story, port: int, *, quiet: bool) -> None:
