@@ -144,7 +144,13 @@ def test_a_sketch_that_was_tampered_with_is_refused(clinic):
     assert done.returncode == 1 and "Traceback" not in done.stderr
     path.write_bytes(content[: len(content) // 2])
     done = run("inspect", path, cwd=clinic)
-    assert done.returncode == 1 and "cut off or damaged" in done.stderr
+    assert done.returncode == 1 and "clinic-ward.saibot" in done.stderr and "cut off or damaged" in done.stderr
+
+
+def test_a_table_that_was_taken_for_a_sketch_is_named_and_the_way_to_a_sketch_told(clinic):
+    done = run("inspect", "clinic.csv", cwd=clinic)
+    assert done.returncode == 1 and "clinic.csv is not a sketch file" in done.stderr
+    assert "`saibot privatize TABLE`" in done.stderr
 
 
 def test_ctrl_c_in_the_middle_leaves_a_ledger_that_says_what_was_spent(clinic):

@@ -60,7 +60,7 @@ def read_sketch(source: bytes | Path) -> Sketch:
     except (pa.ArrowException, OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         if isinstance(source, Path):
             raise InvalidSketch(
-                f"{source} is not a sketch file, or it is cut off or damaged.",
+                f"{source.name} is not a sketch file, or it is cut off or damaged.",
                 hint="`saibot privatize TABLE` makes a sketch of a table.",
             ) from None
         raise InvalidSketch("this is not a sketch file, or it is cut off or damaged.") from None
