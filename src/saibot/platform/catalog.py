@@ -136,7 +136,10 @@ class Catalog:
         with self._database.read() as connection:
             row = connection.execute(select(datasets).where(datasets.c.id == id, _visible(caller))).mappings().first()
         if row is None:
-            raise NotFound(f"there is no dataset {id}.", hint="List those that are there for you: `saibot datasets`, or GET /v1/datasets.")
+            raise NotFound(
+                f"there is no dataset {id}.",
+                hint="List those that are there for you: `saibot datasets`, or GET /v1/datasets.",
+            )
         return row
 
     def digest(self, caller: Caller, digest: str) -> None:
