@@ -12,6 +12,8 @@ from saibot.cli.show import JsonOption, number, print_json, print_table
 if TYPE_CHECKING:
     from saibot.privacy.ledger import Account
 
+NOTHING = 1e-6  # less of ε than this is shown as none
+
 
 def add_to(app: typer.Typer) -> None:
     app.command("ledger")(ledger)
@@ -44,17 +46,21 @@ def ledger(
 
 def _show_all(accounts: list[Account]) -> None:
     rows = [
-        [a.dataset, str(a.neighbours), str(a.cap), number(a.spent_epsilon), number(a.left_epsilon), str(len(a.entries))]
-        for a in accounts
+        [a.dataset, str(a.neighbours), str(a.cap), number(a.spent_epsilon), _left(a), str(len(a.entries))] for a in accounts
     ]
     columns = ["dataset", "neighbours", "cap", "ε spent", "ε left", "charges"]
     print_table("ledger (ε at the cap's δ)", columns, rows, right=(3, 4, 5))
 
 
+def _left(account: Account) -> str:
+    """What rounding has left over buys nothing, and is nothing to a reader."""
+    return number(account.left_epsilon if account.left_epsilon >= NOTHING else 0)
+
+
 def _show_one(account: Account) -> None:
     title = (
         f"{account.dataset}: {number(account.spent_epsilon)} of {account.cap} spent, "
-        f"ε={number(account.left_epsilon)} left, {account.neighbours}"
+        f"ε={_left(account)} left, {account.neighbours}"
     )
     rows = [
         [
