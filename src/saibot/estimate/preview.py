@@ -42,7 +42,7 @@ class Preview:
     reliability: dict[str, float] | None  # for weak, moderate and strong differences between keys
     usable_share: float | None  # of the R2 that the raw values would give, moderate differences
     rows_for_half: float | None  # rows per key at which half of moderate differences survive, without levels
-    detectable_gain: float | None  # smallest gain in R2 that a private request of this shape can tell from none
+    detectable_gain: float | None  # smallest gain in R2 that such a request can tell from none, for privacy noise alone
     advice: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
