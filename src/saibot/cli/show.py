@@ -41,6 +41,7 @@ def print_table(
     table = Table(
         title=Text(printable(title)), title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False
     )
+    table.show_header = any(columns)  # facts with their names before them need no heading
     for number, name in enumerate(columns):
         justify: Literal["left", "right"] = "right" if number in right else "left"
         width = max((len(row[number]) for row in rows), default=0) if number in whole else None

@@ -39,3 +39,9 @@ def test_columns_that_must_stay_whole_are_never_broken(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     print_table("title", ["id", "name"], [["ds_0123456789abcdef", "a rather long name that has to give way"]], whole=(0,))
     assert "ds_0123456789abcdef" in capsys.readouterr().out
+
+
+def test_a_table_without_headings_has_no_empty_line_for_them(capsys):
+    print_table("facts", ["", ""], [["rows", "900"]])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines if line.strip()] == [["facts"], ["rows", "900"]]
