@@ -213,6 +213,7 @@ class Ledger:
                 if not charge.new_version:
                     raise SourceChanged(charge.dataset)
                 edition += 1
+        self._one_name(db, charge)
         if not Spent.of_releases([*earlier, charge.events], cap).within(cap):
             raise BudgetExceeded(
                 dataset=charge.dataset,
@@ -221,6 +222,17 @@ class Ledger:
                 cap=str(cap),
             )
         return int(edition)
+
+    def _one_name(self, db: sqlite3.Connection, charge: Charge) -> None:
+        """The same rows under a second name would have a second cap."""
+        elsewhere = db.execute(
+            "SELECT dataset FROM charge WHERE source = ? AND dataset <> ? LIMIT 1", (charge.source, charge.dataset)
+        ).fetchone()
+        if elsewhere is not None:
+            raise LedgerConflict(
+                f"the rows given as {charge.dataset!r} are those of {elsewhere[0]!r}, which has a cap of its own.",
+                hint=f"Release them as {elsewhere[0]!r}; for the two parts of a request, `saibot split` makes two tables.",
+            )
 
     def _hash_key(self) -> bytes:
         with self._writing() as db:

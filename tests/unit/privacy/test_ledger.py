@@ -120,7 +120,7 @@ def test_events_come_back_bit_by_bit(ledger: Ledger):
 
 def test_datasets_are_accounted_for_apart(ledger: Ledger):
     ledger.charge(pure("0.9"))
-    ledger.charge(pure("0.9", dataset="bikes", cap=Budget("2")))
+    ledger.charge(pure("0.9", dataset="bikes", cap=Budget("2"), source=b"rows of bikes"))
     assert [(a.dataset, a.cap) for a in ledger.accounts()] == [("bikes", Budget("2")), ("taxi", CAP)]
     assert ledger.account("trains") is None
 
@@ -259,6 +259,23 @@ def test_changed_rows_are_refused_unless_they_are_said_to_be_a_new_version(ledge
     assert ledger.charge(pure("0.3", source=b"rows of May")).edition == 2
     with pytest.raises(BudgetExceeded):  # and it was charged anew: 0.9 is spent
         ledger.charge(pure("0.2", source=b"rows of June", new_version=True))
+
+
+def test_the_same_rows_have_no_second_cap_under_another_name(ledger: Ledger):
+    """Nor have the rows of an earlier edition, nor those of a dataset that exists already."""
+    ledger.charge(pure("1", dataset="taxi-train"))
+    ledger.charge(pure("0.3", dataset="bikes", source=b"rows of bikes"))
+    before = dump(ledger)
+    for charge in (pure("1", dataset="taxi-test"), pure("0.1", dataset="bikes", new_version=True)):
+        with pytest.raises(LedgerConflict, match="are those of 'taxi-train'"):
+            ledger.check(charge)
+        with pytest.raises(LedgerConflict, match="are those of 'taxi-train'"):
+            ledger.charge(charge)
+    assert dump(ledger) == before
+    ledger.charge(pure("0.3", dataset="bikes", source=b"bikes of May", new_version=True))
+    with pytest.raises(LedgerConflict, match="are those of 'bikes'"):
+        ledger.charge(pure("0.3", dataset="cycles", source=b"rows of bikes"))
+    assert ledger.charge(pure("1", dataset="taxi-test", source=b"other rows")).edition == 1
 
 
 def test_new_version_with_the_same_rows_is_no_new_edition(ledger: Ledger):

@@ -359,8 +359,8 @@ def test_another_relation_or_cap_for_the_same_dataset_is_refused(ledger: Ledger)
 
 
 def test_datasets_do_not_share_a_budget(ledger: Ledger) -> None:
-    for name in ("one", "two"):
-        release(rows(), ledger, card=card(dataset={"name": name}), budget=Budget("2", "1e-6"))
+    for name, table in {"one": rows(200), "two": rows(201)}.items():
+        release(table, ledger, card=card(dataset={"name": name}), budget=Budget("2", "1e-6"))
     assert len(ledger.accounts()) == 2
 
 
