@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -406,9 +407,10 @@ def test_under_add_remove_the_header_does_not_tell_the_number_of_rows(ledger: Le
     assert heads[0] == heads[1] == heads[2]
 
 
-def test_two_releases_of_the_same_rows_have_different_noise(ledger: Ledger) -> None:
+def test_two_releases_of_the_same_rows_have_different_noise(ledger: Ledger, tmp_path: Path) -> None:
     table = pd.DataFrame({"x": [5.0], "y": [5.0], "k": [1]})
-    one, other = (sketch_of(table, ledger, name).levels[0].values for name in ("one", "other"))
+    ledgers = (ledger, Ledger(tmp_path / "another"))  # one ledger would return the first release again
+    one, other = (sketch_of(table, each, "one").levels[0].values for each in ledgers)
     assert (one != other).mean() > 0.999
 
 
