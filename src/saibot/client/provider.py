@@ -104,8 +104,8 @@ def _content(sketch: Sketch | Path | str) -> tuple[bytes, Sketch]:
     path = Path(sketch)
     if not path.is_file():
         raise InvalidSketch(f"there is no sketch {path}.", hint="`saibot privatize TABLE` makes one.")
-    content = path.read_bytes()
-    return content, read_sketch(content)
+    checked = read_sketch(path)  # by its path, so that an error names the file and how to make a sketch of a table
+    return path.read_bytes(), checked
 
 
 def _domains(card: Card, sketch: Sketch) -> Iterable[KeyDomain]:
