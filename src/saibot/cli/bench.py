@@ -40,7 +40,7 @@ def bench_privatize(
         ["clip to bounds, quantise, aggregate", f"{number(found.box_seconds, 3)} s", f"{number(found.box_ratio, 3)}"],
         ["the same with norm clip", f"{number(found.norm_clip_seconds, 3)} s", f"{number(found.norm_clip_ratio, 3)}"],
     ]
-    print_table(f"{rows:,} rows, 4 features, {keys:,} keys, from Parquet", ["", "best of 3", "ratio"], table, right=(1, 2))
+    print_table(f"{rows:,} rows, 4 features, {keys:,} keys, from Parquet", ["", "best of 5", "ratio"], table, right=(1, 2))
     typer.echo(f"peak memory {number(found.peak_memory_mb)} MB; noise {number(found.noise_us_per_value, 3)} µs per value")
 
 
