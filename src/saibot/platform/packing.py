@@ -55,7 +55,7 @@ class Packing:
         for digest in digests:
             path = self.folder / "sketches" / f"{digest}{SUFFIX}"
             try:
-                yield read_sketch(path)
+                yield read_sketch(path.read_bytes())  # bytes, so that a missing file is told from a damaged one
             except FileNotFoundError:
                 continue  # withdrawn meanwhile
             except InvalidSketch as problem:

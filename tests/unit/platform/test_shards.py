@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
+from saibot.platform.packing import Packing
 from saibot.platform.service import Platform
 from saibot.search.corpus import Corpus
+from saibot.sketch import SUFFIX
 
 
 def searched(platform: Platform) -> list[str]:
@@ -99,3 +102,11 @@ def test_a_domain_that_is_registered_later_opens_the_levels_of_what_is_there(
 def values(platform: Platform) -> Any:
     corpus = Corpus(platform.settings.data / "corpus")
     return next(iter(shard.values.copy() for id in corpus.key_ids for shard in corpus.shards(id)))
+
+
+def test_a_sketch_withdrawn_before_it_was_packed_is_skipped_and_not_called_damaged(tmp_path: Path) -> None:
+    Corpus.create(tmp_path)
+    (tmp_path / "sketches").mkdir(exist_ok=True)
+    (tmp_path / "sketches" / f"damaged{SUFFIX}").write_bytes(b"no sketch")
+    done = Packing(tmp_path).apply(add=["withdrawn", "damaged"], remove=[])
+    assert [digest for digest, _ in done["refused"]] == ["damaged"]
