@@ -96,7 +96,7 @@ class Publishing:
         """Finish withdrawals that were cut off, and withdraw what has expired; how many datasets went."""
         with self._database.read() as connection:
             expired = datasets.c.expires.is_not(None) & (datasets.c.expires <= today())
-            query = select(datasets.c.number, datasets.c.state).where((datasets.c.state != "live") | expired)
+            query = select(datasets.c.number, datasets.c.state).where((datasets.c.state == "leaving") | expired)
             rows = connection.execute(query).all()
         for row in rows:
             self._leave(row.number, by="expiry" if row.state == "live" else None)

@@ -130,8 +130,9 @@ class Shards:
             numbers = {row.dataset for row in rows}
             every = select(versions.c.digest).where(versions.c.dataset.in_(numbers))
             touched = {row.digest for row in connection.execute(every)}
-            still = select(datasets.c.digest).where(datasets.c.digest.in_(touched), datasets.c.state == "live")
-            current = {row.digest for row in connection.execute(still)}
+            found = select(datasets.c.digest, datasets.c.state).join(versions, versions.c.dataset == datasets.c.number)
+            found = found.where(versions.c.digest.in_(touched), datasets.c.digest == versions.c.digest)
+            current = {row.digest for row in connection.execute(found) if row.state == "live"}
         new = [row.digest for row in rows if row.version == row.latest and row.digest in current]
         for digest in new:
             self._place(digest)
