@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select, true, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, or_, select, true, tuple_, union_all
 from sqlalchemy.engine import RowMapping
 
 from saibot.platform.accounts import Caller
@@ -61,8 +61,8 @@ class Catalog:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._counts: Remembered[tuple[str, Filter], dict[str, Any]] = Remembered(seconds=30.0, most=1000)
-        self._frequencies: Remembered[Term, int] = Remembered(seconds=30.0, most=10_000)
+        self._counts: Remembered[tuple[str, Filter], dict[str, Any]] = Remembered(seconds=60.0, most=1000)
+        self._frequencies: Remembered[Term, int] = Remembered(seconds=600.0, most=10_000)
 
     def list(
         self, caller: Caller, filter: Filter, *, sort: Sort = "published", place: Place = None, limit: int = 50
@@ -90,7 +90,7 @@ class Catalog:
     def facets(self, caller: Caller, filter: Filter) -> dict[str, Any]:
         """How many datasets match, and how many of each domain and each provider.
 
-        Counts of thousands of datasets may be up to half a minute old; others are of this moment.
+        Counts of thousands of datasets may be up to a minute old; others are of this moment.
         """
         view = ("all" if caller.sees_restricted else f"of {caller.name}", filter)
         known = self._counts.get(view)
@@ -109,15 +109,22 @@ class Catalog:
                 query = self._fetched(connection, caller, wanted, query)
             else:
                 query = query.where(_visible(caller, indexed=True))
-            rows = connection.execute(query).all()
-        providers, domains, total = Counter[str](), Counter[str](), 0
-        for provider, names, count in rows:
-            total += count
-            providers[provider] += count
-            for name in names.split():
-                domains[name] += count
+            # Summed up there: a row that is fetched costs more than one that is counted, above all while others wait.
+            both = query.cte("both")
+            sums = (
+                select(literal(kind).label("kind"), column.label("name"), func.sum(both.c["count"])).group_by(column)
+                for kind, column in (("provider", both.c.provider), ("domains", both.c.domains))
+            )
+            rows = connection.execute(union_all(*sums)).all()
+        providers, domains = Counter[str](), Counter[str]()
+        for kind, names, count in rows:
+            if kind == "provider":
+                providers[names] = int(count)
+            else:
+                for name in names.split():
+                    domains[name] += int(count)
         return {
-            "total": total,
+            "total": providers.total(),
             "providers": [{"provider": name, "count": count} for name, count in _largest(providers)],
             "domains": [{"domain": name, "count": count} for name, count in _largest(domains)],
         }
@@ -208,20 +215,24 @@ class Catalog:
         Common terms are met soon. How soon is a guess from how common each is by itself, so the walk has an end: where it
         comes to it with too few matches, they are fetched by a term instead.
         """
-        visible = query.where(_visible(caller))
         if not wanted:
-            return connection.execute(visible.limit(limit)).all()
+            return connection.execute(query.where(_visible(caller)).limit(limit)).all()
         size = connection.execute(select(func.max(datasets.c.number))).scalar() or 0
         expected = float(limit)
         for term in wanted:
             expected *= size / max(self._frequency(connection, term), 1)
         if expected > WINDOW / 2 or size <= WINDOW:
             return None
-        window = visible.limit(WINDOW).subquery()
-        met = select(window.c.number, window.c.at, window.c.document)
+        # On the way only the order's index and the terms are looked at; at a dataset itself where all of its terms match.
+        # Its document is no join: for that SQLite would put the whole window together first.
+        window = query.with_only_columns(*list(query.selected_columns)[:2]).limit(WINDOW).subquery()
+        this = datasets.c.number == window.c.number
+        document = select(datasets.c.document).where(this).correlate(window).scalar_subquery()
+        met = select(window.c.number, window.c.at, document.label("document"))
         for term in wanted:
             probe = select(terms.c.term).where(terms.c.dataset == window.c.number, _has(term))
             met = met.where(probe.correlate(window).exists())
+        met = met.where(select(datasets.c.number).where(this, _visible(caller)).correlate(window).exists())
         if connection.dialect.name != "sqlite":
             met = met.order_by(*_order(descending, window.c.at, window.c.number))
         # SQLite would look at the whole window before it sorts. It reads the window in its order; that is checked.

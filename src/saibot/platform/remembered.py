@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from typing import Generic, TypeVar
@@ -11,7 +12,7 @@ V = TypeVar("V")
 
 
 class Remembered(Generic[K, V]):
-    """Up to `most` answers, each for `seconds`."""
+    """Up to `most` answers, each for `seconds` or down to half of it: what came together is not forgotten together."""
 
     def __init__(self, *, seconds: float, most: int) -> None:
         self._seconds, self._most = seconds, most
@@ -27,4 +28,4 @@ class Remembered(Generic[K, V]):
         with self._lock:
             if len(self._known) >= self._most:
                 self._known.clear()
-            self._known[key] = (time.monotonic() + self._seconds, value)
+            self._known[key] = (time.monotonic() + self._seconds * random.uniform(0.5, 1.0), value)

@@ -69,7 +69,8 @@ def _engine(url: str) -> Engine:
         if address.database:
             Path(address.database).parent.mkdir(parents=True, exist_ok=True)
         connect = {"timeout": WAIT_SECONDS, "check_same_thread": False}
-        engine = create_engine(address, connect_args=connect, pool_size=CONNECTIONS, max_overflow=CONNECTIONS)
+        pool = {"pool_size": CONNECTIONS, "max_overflow": CONNECTIONS, "pool_use_lifo": True}  # few, whose pages are mapped
+        engine = create_engine(address, connect_args=connect, **pool)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
