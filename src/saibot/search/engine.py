@@ -115,7 +115,7 @@ class Engine:
         self._device = _device(options.device)
         self._resident: dict[int, Any] = {}
         self.unreachable = {id: files for id, files in corpus.key_ids.items() if id not in views}
-        self.own = self._find_own(corpus, request)
+        self.own = self._find_own(request)
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -179,16 +179,16 @@ class Engine:
             )
         return columns
 
-    def _find_own(self, corpus: Corpus, request: SearchRequest) -> frozenset[int]:
+    def _find_own(self, request: SearchRequest) -> frozenset[int]:
         """The numbers of candidates that are the requester's own datasets, by digest or by name."""
-        own = [digest for digest in corpus.digests if digest in request.own or corpus.name_of(digest) in request.own]
-        if not own:
-            return frozenset()
         found: list[int] = []
         for part, (_, shard) in enumerate(self._parts):
-            digests = shard.text["digest"]
-            digests = digests if self._groups is None else digests[self._groups[part][0]]
-            found += [int(self._starts[part]) + int(place) for place in np.flatnonzero(np.isin(digests, own))]
+            digests, names = shard.text["digest"], shard.text["dataset"]
+            own = np.zeros(len(digests), dtype=bool)
+            for name in request.own:
+                own |= (digests == name) | (names == name)
+            own = own if self._groups is None else own[self._groups[part][0]]
+            found += [int(self._starts[part]) + int(place) for place in np.flatnonzero(own)]
         return frozenset(found)
 
     def _values(self, part: int, shard: ShardRows) -> Any:

@@ -106,7 +106,7 @@ def _search(task: dict[str, Any], progress: Any) -> dict[str, Any]:
 
         @cached_property
         def headers(self) -> dict[str, Header]:
-            known = set(self.digests)
+            known = set(self.digests) if task["addable"] else set()  # of all, which takes a while to read
             return {digest: self.sketch(digest).header for digest in task["addable"] if digest in known}
 
     folder, options = Path(task["folder"]), dict(task["options"])
