@@ -7,10 +7,10 @@ seconds, and acts again. Afterwards, with nobody else there, each way to list an
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import random
-import socket
 import ssl
 import subprocess
 import sys
@@ -18,21 +18,18 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any
 
 import httpx
 import numpy as np
 
 from saibot.bench.stock import DOMAINS, PLACES, WORDS, Stock, fill, renamed, title
 from saibot.errors import SaibotError
-from saibot.platform import Settings, create_app
+from saibot.platform import Settings
 from saibot.sketch import write_sketch
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
 
 THINK = (1.0, 3.0)
 BROWSING = ("list", "words", "domain", "feature", "facets", "show")
@@ -59,6 +56,7 @@ class PlatformBench:
     search_seconds_p50: float | None
     memory_mb: float  # the server's own, at the end
     memory_growth: float  # of the last quarter over the second quarter of the run
+    cores: dict[str, float]  # how many were busy with what: a machine that others use answers later
     alone_p95_ms: dict[str, float]
 
     def to_json(self) -> dict[str, Any]:
@@ -73,6 +71,7 @@ class Seen:
     statuses: Counter[str] = field(default_factory=Counter)
     search_seconds: list[float] = field(default_factory=list)
     memory: list[float] = field(default_factory=list)
+    cores: dict[str, float] = field(default_factory=dict)
 
 
 def bench_platform(
@@ -91,42 +90,31 @@ def bench_platform(
     return _summary(seen, clients=clients, seconds=seconds, stored=stored, alone=alone, memory=memory)
 
 
-def served() -> FastAPI:
-    """What the server process runs, by settings from its environment."""
-    return create_app(Settings())
-
-
 # ------------------------------------------------------------------------------------------------ the server
 
 
 @contextmanager
 def _server(settings: Settings) -> Iterator[tuple[str, int]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     environment = os.environ | {"SAIBOT_DATA": str(settings.data), "SAIBOT_LOG_LEVEL": "warning", "SAIBOT_PAGES": "false"}
     if settings.database is not None:
         environment["SAIBOT_DATABASE"] = settings.database
-    command = [sys.executable, "-m", "uvicorn", "--factory", "saibot.bench.platform:served", "--port", str(port)]
-    command += ["--no-access-log", "--log-level", "warning"]
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "saibot.cli", "serve", "--port", "0", "--json"]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
     try:
-        _wait_for(address, process)
-        yield address, process.pid
+        yield _address(process.stdout), process.pid
     finally:
         process.terminate()
         process.wait()
 
 
-def _wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 120
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            if httpx.get(f"{address}/healthz").status_code == 200:
-                return
-        except httpx.TransportError:
-            time.sleep(0.1)
+def _address(ready: IO[bytes]) -> str:
+    """What the server says when it listens."""
+    said = b""
+    while line := ready.readline():
+        said += line
+        with suppress(json.JSONDecodeError):
+            return str(json.loads(said)["address"])
     raise SaibotError("the server of the benchmark did not start.")
 
 
@@ -156,6 +144,24 @@ def _memory_mb(pid: int) -> float:
     return 0.0
 
 
+def _processor_seconds(pid: int) -> dict[str, float]:
+    """So far: the server's, its search processes', the clients', other processes', and those the machine was denied."""
+    tick = os.sysconf("SC_CLK_TCK")
+    user, nice, system, _, _, irq, softirq, stolen = (
+        int(part) / tick for part in Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
+    )
+    seconds = {"server": 0.0, "searches": 0.0, "clients": 0.0}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            number, _, rest = path.read_text().partition(" ")
+            fields = rest.rpartition(")")[2].split()
+            who = {str(pid): "server", str(os.getpid()): "clients"}.get(number, "searches" if fields[1] == str(pid) else "")
+            if who:
+                seconds[who] += (int(fields[11]) + int(fields[12])) / tick
+    others = user + nice + system + irq + softirq - sum(seconds.values())
+    return seconds | {"others": others, "denied": stolen}
+
+
 # ------------------------------------------------------------------------------------------------ the clients
 
 
@@ -163,6 +169,8 @@ async def _load(
     address: str, pid: int, stock: Stock, clients: int, seconds: float, tell: Callable[[str, float | None], None]
 ) -> Seen:
     seen = Seen()
+    gc.collect()
+    gc.freeze()  # else looking for garbage here would be measured as waiting for the server
     started = time.monotonic()
     async with AsyncExitStack() as open_clients:
         people = []
@@ -172,7 +180,10 @@ async def _load(
             http = await open_clients.enter_async_context(httpx.AsyncClient(base_url=address, transport=wire, timeout=60))
             people.append(_Person(number, http, stock, seen, started + seconds).live())
         watching = asyncio.create_task(_watch(pid, seen, started, seconds, tell))
+        before = _processor_seconds(pid)
         await asyncio.gather(*people)
+        passed = time.monotonic() - started
+        seen.cores = {name: max(after - before[name], 0) / passed for name, after in _processor_seconds(pid).items()}
         await watching
     return seen
 
@@ -185,7 +196,7 @@ async def _watch(pid: int, seen: Seen, started: float, seconds: float, tell: Cal
 
 
 class _Person:
-    """One client, who browses without a token half of the time, as visitors do."""
+    """One client: a provider when it publishes, a requester otherwise."""
 
     def __init__(self, number: int, http: httpx.AsyncClient, stock: Stock, seen: Seen, end: float) -> None:
         self._rng = random.Random(number)
@@ -329,5 +340,6 @@ def _summary(
         search_seconds_p50=float(np.median(seen.search_seconds)) if seen.search_seconds else None,
         memory_mb=memory,
         memory_growth=float(np.mean(after) / np.mean(before)) if seen.memory else 1.0,
+        cores=seen.cores,
         alone_p95_ms=alone,
     )

@@ -104,6 +104,7 @@ def bench_platform(
     typer.echo(
         f"{found.searches_done} searches done; memory {number(found.memory_mb)} MB, × {number(found.memory_growth, 3)}"
     )
+    typer.echo("cores busy: " + ", ".join(f"{name} {number(cores, 2)}" for name, cores in found.cores.items()))
 
 
 def bench_pages(

@@ -17,14 +17,14 @@ Cursor = Annotated[str | None, Query(description="`next` of the page before.", m
 Limit = Annotated[int, Query(description="At most so many items.", ge=1, le=200)]
 
 
-def platform_of(request: Request) -> Platform:
+async def platform_of(request: Request) -> Platform:  # async: others are called in a thread, which takes longer than this
     platform: Platform = request.app.state.platform
     return platform
 
 
 async def caller_of(request: Request) -> Caller:
     """The caller by bearer token, nobody without one; counted against the caller's rate."""
-    platform = platform_of(request)
+    platform = await platform_of(request)
     address = request.client.host if request.client else "local"
     kind: Kind = "read" if request.method in ("GET", "HEAD") else "write"
     try:
