@@ -13,9 +13,9 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import secrets
 import tarfile
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,20 +27,18 @@ from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
 from saibot.platform.clock import now
 from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.publishing import file_name as sketch_file_name
-from saibot.platform.service import only_one
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.files import FileStore, open_files, sync_folder
+from saibot.platform.storage.files import DOMAIN_FILE, SKETCH_FILE, FileStore, open_files, sync_folder
 from saibot.platform.storage.migrate import LATEST, migrate, revision
+from saibot.platform.storage.ownership import hold_database, hold_folder
 from saibot.platform.storage.tables import datasets, domains, terms, tokens, trail, versions
-from saibot.sketch import SUFFIX, read_sketch
+from saibot.sketch import read_sketch
 
 FORMAT = {"format": "saibot-backup", "version": 1}
 TABLES = (tokens, domains, datasets, versions, terms, trail)  # in the order in which they can be filled
 
 FILE_NAMES = {versions: sketch_file_name, domains: domain_file_name}
-SKETCH_FILE = re.compile(rf"([0-9a-f]{{2}})/(\1[0-9a-f]{{62}}){re.escape(SUFFIX)}")
-DOMAIN_FILE = re.compile(r"domains/([0-9a-f]{64})\.arrow")
 
 
 @dataclass(frozen=True)
@@ -93,10 +91,11 @@ def backup(settings: Settings, target: Path) -> BackedUp:
 
 def restore(settings: Settings, source: Path) -> BackedUp:
     """Fill a platform that has nothing yet. All or nothing: the rows come in one transaction, after the files."""
-    settings.data.mkdir(parents=True, exist_ok=True)
-    lock = only_one(settings)
-    database = Database(settings.database_url)
-    try:
+    with ExitStack() as held:
+        held.enter_context(hold_folder(settings))
+        database = Database(settings.database_url)
+        held.callback(database.close)
+        held.enter_context(hold_database(database))
         migrate(database)
         with database.read() as connection:
             if any(connection.execute(select(func.count()).select_from(table)).scalar_one() for table in TABLES):
@@ -119,9 +118,6 @@ def restore(settings: Settings, source: Path) -> BackedUp:
                         connection.execute(insert(table), rows[start : start + 1000])
                     if not database.is_sqlite and "number" in table.c:
                         _continue_numbers(connection, table)
-    finally:
-        database.close()
-        lock.close()
     counts = manifest["rows"]
     return BackedUp(counts["datasets"], counts["domains"], counts["tokens"], len(manifest["files"]))
 

@@ -26,7 +26,7 @@ from saibot.platform.describe import dataset_document, terms_of
 from saibot.platform.errors import NotAllowed, OverQuota, Unusable
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.files import FileStore
+from saibot.platform.storage.files import FileStore, is_own
 from saibot.platform.storage.tables import datasets, terms, versions
 from saibot.platform.trail import Trail
 from saibot.sketch import SUFFIX, Sketch
@@ -103,10 +103,10 @@ class Publishing:
         return len(rows)
 
     def sweep(self, keep: set[str]) -> int:
-        """Delete files that nothing names, left by uploads that were cut off; only safe while nobody publishes."""
+        """Delete our files that nothing names, left by uploads that were cut off; only safe while nobody publishes."""
         with self._database.read() as connection:
             named = {file_name(row.digest) for row in connection.execute(select(versions.c.digest).distinct())}
-        strays = [name for name in self._files.names() if name not in named and name not in keep]
+        strays = [name for name in self._files.names() if is_own(name) and name not in named and name not in keep]
         for name in strays:
             self._files.delete(name)
         return len(strays)

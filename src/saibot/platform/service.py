@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import threading
+from contextlib import ExitStack
 from functools import lru_cache
 from typing import Any, BinaryIO
 
 from sqlalchemy import func, select
 
-from saibot.errors import InvalidInput
 from saibot.platform.accounts import Accounts, Caller
 from saibot.platform.catalog import Catalog
 from saibot.platform.domains import Domains
@@ -28,6 +27,7 @@ from saibot.platform.shards import Shards
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import open_files
 from saibot.platform.storage.migrate import migrate
+from saibot.platform.storage.ownership import check_files_are_ours, hold_database, hold_folder
 from saibot.platform.storage.tables import datasets
 from saibot.platform.trail import Trail
 from saibot.sketch import read_sketch
@@ -43,11 +43,14 @@ class Platform:
     def __init__(self, settings: Settings, *, log: Log | None = None) -> None:
         self.settings = settings
         self.log = log or Log(settings.log_level)
-        settings.data.mkdir(parents=True, exist_ok=True)
-        self._folder_lock = only_one(settings)
+        self._held = ExitStack()
+        self._held.enter_context(hold_folder(settings))
         self.database = Database(settings.database_url)
-        migrate(self.database)
+        self._held.callback(self.database.close)
+        self._held.enter_context(hold_database(self.database))
         self.files = open_files(settings.files_address)
+        check_files_are_ours(self.database, self.files)
+        migrate(self.database)
         self.trail = Trail(self.database)
         self.accounts = Accounts(self.database, self.trail)
         self.first_admin_token = self.accounts.first_start(settings.data)
@@ -143,8 +146,7 @@ class Platform:
             self._keeper.join()
         self.shards.close()
         self.accounts.note_uses()
-        self.database.close()
-        self._folder_lock.close()
+        self._held.close()
 
     @property
     def stopping(self) -> bool:
@@ -200,19 +202,6 @@ class Platform:
         # Draws are products of all pairs of features: fewer of them keep memory in bounds for wide sketches.
         found = profile(sketch, draws=max(200, min(DRAWS, 2_000_000 // width**2)))
         return json.dumps(found.to_json(), separators=(",", ":")), ()
-
-
-def only_one(settings: Settings) -> BinaryIO:
-    """Two platforms on one folder would sweep each other's uploads."""
-    handle = (settings.data / "lock").open("ab")
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        handle.close()
-        raise InvalidInput(
-            f"another platform is using {settings.data}.", hint="Stop it first, or choose another --data folder."
-        ) from None
-    return handle
 
 
 def open_platform(settings: Settings) -> Platform:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -15,7 +16,7 @@ from saibot.errors import InvalidInput
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
 from saibot.platform.service import Platform
-from saibot.platform.storage.files import FileStore, open_files
+from saibot.platform.storage.files import FileStore, open_files, write_durably
 
 
 class Bucket(BaseHTTPRequestHandler):
@@ -162,8 +163,49 @@ def test_a_file_is_there_until_it_is_deleted(store: FileStore) -> None:
 
 def test_half_a_file_left_by_a_kill_is_no_file(tmp_path: Path) -> None:
     store = open_files(str(tmp_path))
-    (tmp_path / ".one.saibot.1a2b").write_bytes(b"cont")
-    assert list(store.names()) == [] and list(tmp_path.iterdir()) == []
+    half = tmp_path / "ab" / f".{'ab' * 32}.saibot.1a2b3c4d"
+    half.parent.mkdir()
+    half.write_bytes(b"cont")
+    assert list(store.names()) == [] and list(half.parent.iterdir()) == []
+
+
+def test_what_others_keep_in_the_same_folder_is_left_alone(tmp_path: Path, settings: Settings) -> None:
+    files = tmp_path / "shared"
+    (files / "domains").mkdir(parents=True)
+    others = {".bashrc", ".thesis.docx.1a2b3c4d", "thesis.docx", "domains/list.arrow"}
+    for name in others:
+        (files / name).write_bytes(b"years of work")
+    stray = files / "ab" / f"{'ab' * 32}.saibot"
+    for _ in range(2):
+        Platform(settings.model_copy(update={"files": str(files)})).close()
+        assert {path.relative_to(files).as_posix() for path in files.rglob("*") if path.is_file()} == others
+        stray.parent.mkdir(exist_ok=True)
+        stray.write_bytes(b"an upload that was cut off: the second start takes it away")
+
+
+def test_a_new_database_does_not_take_another_platforms_sketches_for_rubbish(
+    settings: Settings, provider: Caller, named: Callable[..., bytes], tmp_path: Path
+) -> None:
+    shared = settings.model_copy(update={"files": str(tmp_path / "files")})
+    platform = Platform(shared)
+    platform.accept(provider, named("kept"))
+    platform.close()
+    for _ in range(2):  # nor the second time it is tried
+        with pytest.raises(InvalidInput, match="the database is new"):
+            Platform(shared.model_copy(update={"data": tmp_path / "other"}))
+    again = Platform(shared)
+    assert len(list(again.files.names())) == 1
+    again.close()
+
+
+def test_a_full_disk_keeps_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("saibot.platform.storage.files.os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_durably(tmp_path / "one", b"content")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_kinds_of_store_are_refused() -> None:

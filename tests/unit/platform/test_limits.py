@@ -66,6 +66,10 @@ def test_only_one_platform_uses_a_folder(platform: Platform, settings: Settings)
         Platform(settings)
 
 
+def test_the_data_folder_is_its_owners_alone(platform: Platform, settings: Settings) -> None:
+    assert settings.data.stat().st_mode & 0o777 == 0o700
+
+
 @pytest.mark.parametrize("place", [["2026-01-01", 5], [3, 7], [0.5, 2], ["Zürich", 1]])
 def test_a_cursor_comes_back_as_it_went(place: list[object]) -> None:
     text = write_cursor(place)

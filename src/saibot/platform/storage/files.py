@@ -1,8 +1,12 @@
-"""Files by name, in a folder or in an S3-compatible store. A file appears whole or not at all, and is never changed."""
+"""Files by name, in a folder or in an S3-compatible store. A file appears whole or not at all, and is never changed.
+
+Names are made of digests. Whatever is called otherwise is not the platform's, and is never touched.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,6 +14,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from saibot.errors import InvalidInput
+from saibot.sketch import SUFFIX
+
+SKETCH_FILE = re.compile(rf"([0-9a-f]{{2}})/(\1[0-9a-f]{{62}}){re.escape(SUFFIX)}")
+DOMAIN_FILE = re.compile(r"domains/([0-9a-f]{64})\.arrow")
+UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}")
 
 
 class FileStore(Protocol):
@@ -69,10 +78,11 @@ class FolderStore:
         for folder, _, files in os.walk(self.root):
             for file in files:
                 path = Path(folder) / file
-                if file.startswith("."):  # left behind by a process that was killed while writing
+                name = path.relative_to(self.root).as_posix()
+                if UNFINISHED.fullmatch(file) and is_own(unfinished(name)):  # its writer was killed
                     path.unlink(missing_ok=True)
                 else:
-                    yield path.relative_to(self.root).as_posix()
+                    yield name
 
     def place(self, name: str) -> Path | None:
         return self.root / name
@@ -117,14 +127,29 @@ class ObjectStore:
         return f"{self._prefix}/{name}"
 
 
+def is_own(name: str) -> bool:
+    """Whether this is what the platform calls its files."""
+    return bool(SKETCH_FILE.fullmatch(name) or DOMAIN_FILE.fullmatch(name))
+
+
+def unfinished(name: str) -> str:
+    """The name that a file would have got: `ab/.abc.saibot.01234567` is `ab/abc.saibot`."""
+    folder, _, file = name.rpartition("/")
+    return f"{folder}/{file[1:-9]}"
+
+
 def write_durably(path: Path, content: bytes) -> None:
     """On disk under its name when this returns; before that, not there."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with temporary.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)  # on a full disk half a file would keep it full
+        raise
     sync_folder(path.parent)
 
 
