@@ -28,6 +28,7 @@ from saibot.platform.clock import now
 from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.settings import Settings
+from saibot.platform.storage.away import told_in_a_line
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import DOMAIN_FILE, SKETCH_FILE, FileStore, open_files, sync_folder
 from saibot.platform.storage.migrate import LATEST, migrate, revision
@@ -54,8 +55,11 @@ class BackedUp:
         return {"datasets": self.datasets, "domains": self.domains, "tokens": self.tokens, "files": self.files}
 
 
+@told_in_a_line()
 def backup(settings: Settings, target: Path) -> BackedUp:
     """Write a backup of the platform with these settings, which may be running."""
+    if settings.database is None and not (settings.data / "saibot.db").exists():
+        raise InvalidInput(f"there is no platform in {settings.data}.", hint="Name its folder with --data, or its database.")
     database = Database(settings.database_url)
     try:
         if revision(database) != LATEST:
@@ -89,6 +93,7 @@ def backup(settings: Settings, target: Path) -> BackedUp:
     return BackedUp(counts["datasets"], counts["domains"], counts["tokens"], len(names))
 
 
+@told_in_a_line()
 def restore(settings: Settings, source: Path) -> BackedUp:
     """Fill a platform that has nothing yet. All or nothing: the rows come in one transaction, after the files."""
     with ExitStack() as held:

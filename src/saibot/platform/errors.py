@@ -10,7 +10,7 @@ Refusal (a SaibotError)
 ├── Unusable          422  understood, but cannot be used as given
 ├── OverQuota         422  a quota of the platform is used up
 ├── TooManyRequests   429  with the seconds to wait
-└── Unavailable       503  the platform is starting or stopping
+└── Unavailable       503  the platform is starting or stopping, or its storage is away
 """
 
 from __future__ import annotations

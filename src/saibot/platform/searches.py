@@ -71,11 +71,6 @@ class Searches:
         self._check_quota(caller)
         id = f"s{secrets.token_hex(12)}"
         folder = self.folder / id
-        folder.mkdir(mode=0o700)
-        write_durably(folder / "train.saibot", train_bytes)
-        if test_bytes is not None:
-            write_durably(folder / "test.saibot", test_bytes)
-        sync_folder(self.folder)
         row = {
             "id": id,
             "account": caller.name,
@@ -85,9 +80,18 @@ class Searches:
             "options": json.dumps(options),
             "created": now(),
         }
-        with self._database.write() as connection:
-            connection.execute(insert(searches).values(row))
-            self._trail.note(connection, caller.name, "ask", id, {"target": target})
+        try:
+            folder.mkdir(mode=0o700)
+            write_durably(folder / "train.saibot", train_bytes)
+            if test_bytes is not None:
+                write_durably(folder / "test.saibot", test_bytes)
+            sync_folder(self.folder)
+            with self._database.write() as connection:
+                connection.execute(insert(searches).values(row))
+                self._trail.note(connection, caller.name, "ask", id, {"target": target})
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)  # a full disk stays no fuller than it was
+            raise
         with self.submitted:
             self._live[id] = Live(id, str(row["stage"]), None)
             self.submitted.notify()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from contextlib import ExitStack
 from functools import lru_cache
@@ -24,7 +25,8 @@ from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.searches import Searches
 from saibot.platform.settings import Settings
 from saibot.platform.shards import Shards
-from saibot.platform.storage.database import Database
+from saibot.platform.storage.away import told_in_a_line
+from saibot.platform.storage.database import Database, SQLAlchemyError
 from saibot.platform.storage.files import open_files
 from saibot.platform.storage.migrate import migrate
 from saibot.platform.storage.ownership import check_files_are_ours, hold_database, hold_folder
@@ -177,11 +179,13 @@ class Platform:
         self.shards.wake()
 
     def _count(self) -> float:
-        with self.database.read() as connection:
-            # Anybody may read the metrics, so they tell nothing of restricted datasets.
-            shown = (datasets.c.state == "live") & (datasets.c.visibility == "public")
-            query = select(func.count()).select_from(datasets).where(shown)
-            return float(connection.execute(query).scalar_one())
+        # Anybody may read the metrics, so they tell nothing of restricted datasets.
+        shown = (datasets.c.state == "live") & (datasets.c.visibility == "public")
+        try:
+            with self.database.read() as connection:
+                return float(connection.execute(select(func.count()).select_from(datasets).where(shown)).scalar_one())
+        except SQLAlchemyError:
+            return math.nan  # the other numbers are wanted most when the database is away
 
     def _knows(self, part: dict[str, Any]) -> bool:
         from saibot.discover.domains import generated_domain
@@ -205,4 +209,5 @@ class Platform:
 
 
 def open_platform(settings: Settings) -> Platform:
-    return Platform(settings)
+    with told_in_a_line():
+        return Platform(settings)

@@ -26,7 +26,7 @@ _WORDS = {
     416: "The range lies outside the file.",
     422: "Understood, but it cannot be used as given.",
     429: "Too many requests; `Retry-After` says how many seconds to wait.",
-    503: "The platform's storage is away; try again.",
+    503: "The platform's storage does not answer, or is full; try again.",
 }
 
 

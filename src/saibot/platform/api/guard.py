@@ -10,11 +10,11 @@ import secrets
 import time
 from typing import Any
 
-from sqlalchemy.exc import InterfaceError, OperationalError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from saibot.platform.errors import TooLarge
 from saibot.platform.service import Platform
+from saibot.platform.storage import away
 
 SLACK = 1 << 20
 _HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin")]
@@ -57,10 +57,9 @@ class Guard:
         try:
             await self._app(scope, receiving, sending)
         except Exception as problem:
-            away = isinstance(problem, OperationalError | InterfaceError)
             self._platform.log.failure("request failed", problem, request=request_id, route=_route(scope))
             if status == 0:
-                await _send_error(sending, 503 if away else 500, request_id)
+                await _send_error(sending, 503 if away.is_away(problem) else 500, request_id)
         finally:
             self._note(scope, status, time.perf_counter() - started, request_id)
 
@@ -89,12 +88,12 @@ def _route(scope: Scope) -> str:
 
 
 async def _send_error(send: Send, status: int, request_id: str) -> None:
-    away = status == 503
+    lost = status == 503
     document: dict[str, Any] = {
         "error": {
-            "code": "unavailable" if away else "internal",
-            "message": "the platform's storage is away." if away else "the platform made a mistake.",
-            "hint": "Try again in a moment." if away else "Try again; if it stays, tell the admin the request id.",
+            "code": "unavailable" if lost else "internal",
+            "message": away.MESSAGE if lost else "the platform made a mistake.",
+            "hint": away.HINT if lost else "Try again; if it stays, tell the admin the request id.",
             "details": {"request": request_id},
         }
     }

@@ -11,6 +11,7 @@ from saibot.platform.jobs.process import Outcome, WorkerProcess
 from saibot.platform.logs import Log
 from saibot.platform.searches import Searches
 from saibot.platform.shards import Shards
+from saibot.platform.storage.database import SQLAlchemyError
 
 IDLE_SECONDS = 300.0  # then a worker's memory is given back
 TASKS_PER_WORKER = 200
@@ -71,13 +72,24 @@ class Runner:
             outcome = Outcome("failed", error)
         finally:
             self._busy.pop(number, None)
-        self._searches.end(id, outcome)
+        self._end(id, outcome)
         seconds = round(time.monotonic() - started, 3)
         code = None if outcome.error is None else outcome.error["code"]
         self._log.info("search", search=id, status=outcome.status, seconds=seconds, code=code)
         if worker.tasks >= TASKS_PER_WORKER:
             worker.stop()
         return True
+
+    def _end(self, id: str, outcome: Outcome) -> None:
+        """Write down how it ended, once the database is there: nobody else would, and it would seem to run for ever."""
+        while True:
+            try:
+                self._searches.end(id, outcome)
+                return
+            except SQLAlchemyError as problem:
+                self._log.failure("the end of a search could not be written down", problem, search=id)
+            if self._stopped.wait(LOOK_SECONDS):
+                return  # the next start says that it failed
 
     def _attempt(self, worker: WorkerProcess, id: str, options: str, target: str) -> Outcome:
         import json

@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from saibot.errors import SaibotError
+from saibot.platform.accounts import NOBODY
 from saibot.platform.errors import NotSignedIn, TooManyRequests, status_of
 from saibot.platform.limits import Kind
 from saibot.platform.pages.session import session_token
@@ -29,6 +30,7 @@ from saibot.platform.pages.static_files import StaticFiles
 from saibot.platform.pages.views import ask, budget, catalogue, dataset, plan, searches, sign_in
 from saibot.platform.pages.visit import Visit
 from saibot.platform.service import Platform
+from saibot.platform.storage.away import is_away
 
 View = Callable[[Visit], Response | Awaitable[Response]]
 
@@ -118,7 +120,10 @@ def _endpoint(platform: Platform, path: Path, view: View, kind: Kind) -> Callabl
             response = problem_page(visit, problem)
         except Exception as problem:
             platform.log.failure("page failed", problem, route=path.path)
-            response = error_page(visit, 500, "The platform made a mistake. It has been noted.", "Try again in a moment.")
+            visit.__dict__.setdefault("caller", NOBODY)  # who it is may be what could not be found out
+            away = is_away(problem)
+            words = "The platform's storage does not answer, or is full." if away else "The platform made a mistake."
+            response = error_page(visit, 503 if away else 500, f"{words} It has been noted.", "Try again in a moment.")
         return await _finished(request, response)
 
     return answer
