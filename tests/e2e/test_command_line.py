@@ -18,6 +18,7 @@ CARD = """
 [dataset]
 name = "clinic"
 individual = "one patient"
+neighbours = "replace-one"
 [budget]
 cap = { epsilon = "2", delta = "1e-6" }
 [features.age]
@@ -125,6 +126,15 @@ def test_bad_input_gets_a_clear_line_and_changes_nothing(clinic, arguments, said
     assert len(done.stderr.strip().splitlines()) <= 2
     assert spent(clinic) == 0
     assert not list(clinic.glob("*.saibot"))
+
+
+def test_the_shell_assumes_no_neighbours_either(clinic):
+    (clinic / "clinic.toml").write_text(CARD.replace('neighbours = "replace-one"\n', ""))
+    done = run("privatize", "clinic.csv", "--key", "ward", cwd=clinic)
+    assert done.returncode == 1 and "neighbouring table" in done.stderr and "[dataset]" in done.stderr
+    assert spent(clinic) == 0 and not list(clinic.glob("*.saibot"))
+    said = run("privatize", "clinic.csv", "--key", "ward", "--neighbours", "replace-one", cwd=clinic)
+    assert said.returncode == 0 and "under replace-one" in said.stdout
 
 
 def test_an_empty_table_and_a_missing_one_are_refused(clinic):

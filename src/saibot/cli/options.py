@@ -20,7 +20,7 @@ Bound = Annotated[str | None, typer.Option(help="Norm bound of a row in scaled u
 Epsilon = Annotated[str, typer.Option(help="Privacy budget epsilon.")]
 Delta = Annotated[str, typer.Option(help="Privacy budget delta; 0 means Laplace noise.")]
 NeighboursOption = Annotated[
-    str | None, typer.Option(help="replace-one or add-remove. Default: the card's, or replace-one.")
+    str | None, typer.Option(help="replace-one or add-remove. Default: the card's; without a card, replace-one.")
 ]
 Calibration = Annotated[str | None, typer.Option(help="classical or analytic. Default: classical for fpm and fpm-opt.")]
 Allocation = Annotated[
@@ -34,14 +34,19 @@ def budget(epsilon: str, delta: str) -> Budget:
     return Budget(epsilon, delta)
 
 
-def neighbours(text: str | None, card: Neighbours | None = None) -> Neighbours:
+def neighbours(text: str | None, card: Neighbours | str | None = "replace-one") -> Neighbours:
+    """What the option says, or else the card. A plan without a card may assume; a card that does not say may not."""
     from saibot.errors import InvalidInput
     from saibot.privacy import Neighbours
 
-    if text is None:
-        return card or Neighbours.REPLACE_ONE
+    chosen = card if text is None else text
+    if chosen is None:
+        raise InvalidInput(
+            "what is a neighbouring table? Neither the card nor --neighbours says.",
+            hint='Write neighbours = "replace-one" or "add-remove" into the card\'s [dataset] section.',
+        )
     try:
-        return Neighbours(text)
+        return Neighbours(chosen)
     except ValueError:
         raise InvalidInput(f"--neighbours is replace-one or add-remove, not {text!r}.") from None
 
