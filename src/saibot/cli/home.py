@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def saibot_home() -> Path:
-    """`$SAIBOT_HOME`, or the user's data folder."""
+    """`$SAIBOT_HOME`, or the user's data folder: `saibot.client.config.data_folder`, without loading the client."""
     from platformdirs import user_data_path
 
     chosen = os.environ.get("SAIBOT_HOME")

@@ -1,7 +1,7 @@
 """SDK of providers and requesters: make sketches and publish them, ask with tables or sketches, use what was found.
 
 platform = Platform("https://saibot.example.org", token="saibot_...")
-provider = Provider(platform, "ledger"); provider.publish(provider.privatize("t.csv", "t.toml", epsilon="1", key="day"))
+provider = Provider(platform); provider.publish(provider.privatize("t.csv", "t.toml", epsilon="1", key="day"))
 found = Requester(platform).search("train.csv", "test.csv", target="delay", key="day", local=True)
 
 The same without a platform, on a folder of sketches:

@@ -18,6 +18,14 @@ from saibot.client.transport import checked_token, checked_url
 from saibot.errors import InvalidInput
 
 
+def data_folder() -> Path:
+    """Where this machine keeps its ledger: `$SAIBOT_HOME`, or the user's data folder."""
+    from platformdirs import user_data_path
+
+    chosen = os.environ.get("SAIBOT_HOME")
+    return Path(chosen) if chosen else user_data_path("saibot")
+
+
 def config_path() -> Path:
     """`$SAIBOT_CONFIG`, or `config.toml` in `$SAIBOT_HOME`, or in the user's configuration folder."""
     from platformdirs import user_config_path

@@ -51,10 +51,10 @@ class Job:
                 else:
                     self.refresh()
                 lost = 0
-            except PlatformUnreachable:
+            except PlatformUnreachable as problem:
                 lost = 1 if self.state != before else lost + 1
                 if lost >= ATTEMPTS:
-                    raise
+                    raise self._lost(problem) from None
                 self._wire.pause(lost)
                 continue
             if not self.state.over and self.state == before:
@@ -74,6 +74,11 @@ class Job:
 
     def __repr__(self) -> str:
         return f"Job({self.id}, {self.state.status})"
+
+    def _lost(self, problem: PlatformUnreachable) -> PlatformUnreachable:
+        """The search was accepted and the platform keeps it: whoever knows its id has lost nothing."""
+        fetch = f"`saibot searches result {self.id} --out result.json`"
+        return PlatformUnreachable(problem.message, hint=f"Your search is not lost: when the platform is back, {fetch}.")
 
     def _events(self) -> Iterator[Search]:
         with self._wire.stream(f"/v1/searches/{self.id}/events", headers={"Accept": "text/event-stream"}) as response:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from saibot.client.answers import Progress
+from saibot.client.config import data_folder
 from saibot.errors import InvalidInput
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
@@ -16,6 +17,11 @@ from saibot.sketch import Sketch
 
 def read_card(card: Card | Path | str) -> Card:
     return card if isinstance(card, Card) else Card.read(Path(card))
+
+
+def open_ledger(ledger: Ledger | Path | str | None = None) -> Ledger:
+    """The ledger that is given, in the folder that is given, or else this machine's own."""
+    return ledger if isinstance(ledger, Ledger) else Ledger(data_folder() if ledger is None else Path(ledger))
 
 
 def privatised(

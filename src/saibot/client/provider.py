@@ -8,7 +8,7 @@ from typing import Any
 
 from saibot.client.answers import Dataset, Domain, Progress, read_answer
 from saibot.client.platform import Platform
-from saibot.client.privatizing import privatised, read_card
+from saibot.client.privatizing import open_ledger, privatised, read_card
 from saibot.discover.domains import generated_domain
 from saibot.errors import InvalidInput, InvalidSketch
 from saibot.privacy.ledger import Ledger
@@ -21,11 +21,15 @@ VISIBILITIES = ("public", "restricted")
 
 
 class Provider:
-    """`Provider(platform, ledger)`: privatize, publish, withdraw. The ledger is a folder on this machine, or a `Ledger`."""
+    """`Provider(platform)`: privatize, publish, withdraw.
 
-    def __init__(self, platform: Platform, ledger: Ledger | Path | str) -> None:
+    What is spent stands in this machine's ledger, the one that `saibot ledger` shows: shell and Python spend from one cap.
+    Another folder, or a `Ledger`, is for those who keep several, each about other individuals.
+    """
+
+    def __init__(self, platform: Platform, ledger: Ledger | Path | str | None = None) -> None:
         self.platform = platform
-        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(Path(ledger))
+        self.ledger = open_ledger(ledger)
 
     def privatize(
         self,

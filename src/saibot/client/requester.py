@@ -16,7 +16,7 @@ from saibot.client.domains import Domains
 from saibot.client.job import Job
 from saibot.client.local import Keys, local_request
 from saibot.client.platform import Platform
-from saibot.client.privatizing import privatised, read_card
+from saibot.client.privatizing import open_ledger, privatised, read_card
 from saibot.client.published import Published
 from saibot.client.request import is_sketch, private_request
 from saibot.errors import InvalidInput, InvalidSketch
@@ -31,7 +31,7 @@ Part = TableLike | Sketch | Path | str
 
 
 class Requester:
-    """`Requester(platform)`: search, at home or there. A ledger is needed to privatise one's own tables, and only then."""
+    """`Requester(platform)`: search, at home or there. What it privatises is charged to this machine's ledger."""
 
     def __init__(
         self, platform: Platform, ledger: Ledger | Path | str | None = None, *, cache: SketchCache | Path | None = None
@@ -160,7 +160,7 @@ class Requester:
                 hint="Give both; or search locally: then the corpus comes here, and nothing is spent.",
             )
         if self.ledger is None:
-            raise InvalidInput("privatising a table needs a ledger.", hint="Requester(platform, LEDGER_FOLDER) has one.")
+            self.ledger = open_ledger()  # not before it is needed: who only looks has nothing to keep
         described = read_card(card)
         facts = described.dataset.model_copy(update={"name": f"{described.dataset.name}-{which}"})
         return privatised(

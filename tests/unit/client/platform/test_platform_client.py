@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from saibot.cli.home import open_ledger as shell_ledger
 from saibot.client import NotFound, PlatformUnreachable, Provider, Published, Requester, SearchFailed, SketchCache
 from saibot.client.answers import Dataset
 from saibot.client.platform import domain_from_csv, domain_to_csv
@@ -217,12 +218,17 @@ def test_tables_are_privatised_before_they_are_sent(fake, clinic, parts, saibot_
     assert found.document["model"]["target"] == {"name": "stay", "column": "nights"}
 
 
+def test_python_and_the_shell_spend_from_one_ledger(fake, parts, clinic, saibot_home):
+    fake.events, fake.result = [[fake.search("done")]], answer()
+    Provider(fake.client()).privatize(clinic / "clinic.csv", clinic / "clinic.toml", epsilon="1", key="ward")
+    Requester(fake.client()).search(*parts, target="stay", key="ward", card=clinic / "clinic.toml", epsilon="1")
+    assert {account.dataset for account in shell_ledger().accounts()} == {"clinic", "clinic-train", "clinic-test"}
+
+
 def test_a_table_without_card_or_epsilon_goes_nowhere(fake, parts, clinic, saibot_home):
     for missing in ({"epsilon": "1"}, {"card": clinic / "clinic.toml"}, {}):
         with pytest.raises(InvalidInput, match="a table does not go to a platform"):
             Requester(fake.client(), saibot_home).search(*parts, target="stay", key="ward", **missing)
-    with pytest.raises(InvalidInput, match="ledger"):
-        Requester(fake.client()).search(*parts, target="stay", key="ward", card=clinic / "clinic.toml", epsilon="1")
     with pytest.raises(InvalidInput, match="one key"):
         Requester(fake.client()).search(*parts, target="stay", key=["ward", "day"])
     assert not fake.asked
@@ -256,8 +262,10 @@ def test_waiting_looks_again_where_events_end_early(fake, sketches, monkeypatch)
 
 def test_waiting_for_a_platform_that_is_gone_ends(fake, sketches):
     fake.events = [[{"break": True}] for _ in range(20)]
-    with pytest.raises(PlatformUnreachable):
-        Requester(fake.client()).submit(sketches[0], target="level").wait()
+    job = Requester(fake.client()).submit(sketches[0], target="level")
+    with pytest.raises(PlatformUnreachable) as gone:
+        job.wait()
+    assert f"saibot searches result {job.id}" in gone.value.hint  # accepted already: it can be fetched later
 
 
 def test_a_search_that_failed_says_why(fake, sketches):
