@@ -198,6 +198,36 @@ def test_each_may_do_what_their_role_says_and_no_more(story, published):
     assert nobody.json("datasets")["datasets"]
 
 
+def test_a_table_is_not_written_over_by_its_wider_self(story, published):
+    asked = ("--train", "train.csv", "--target", "cost", "--key", "station", "--feature", "age")
+    story.requester.type("search", *asked, "--local", "--out", "again.json")
+    before = (story.requester.folder / "test.csv").read_bytes()
+    with pytest.raises(SaibotError, match="is the table itself"):
+        story.requester.type("augment", "again.json", "test.csv", "--out", "../requester/test.csv")
+    assert (story.requester.folder / "test.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("x", "--role", "boss"), "a role is"),
+        (("two words", "--role", "provider"), "cannot be called 'two words'"),
+        (("x", "--role", "provider", "--expires", "tomorrow"), "a day, YYYY-MM-DD"),
+        (("x", "--role", "provider", "--expires", "2020-01-01"), "a day after today"),
+    ],
+)
+def test_a_token_that_cannot_be_is_refused_in_words_not_patterns(story, typed, said):
+    with pytest.raises(SaibotError, match=said) as refused:
+        story.admin.type("token", "create", *typed)
+    assert "pattern" not in str(refused.value)
+
+
+def test_a_backup_that_is_not_there_leaves_no_folder(story):
+    with pytest.raises(SaibotError, match="there is no backup"):
+        story.admin.type("restore", "nothing.tar", "--data", "fresh")
+    assert not (story.admin.folder / "fresh").exists()
+
+
 def test_a_backup_of_the_running_platform_is_a_platform(story, published):
     made = story.admin.json("backup", "backup.tar", "--data", "data")
     assert made["datasets"] == 1 and stat.S_IMODE((story.admin.folder / "backup.tar").stat().st_mode) == 0o600

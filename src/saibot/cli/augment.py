@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.connection import open_connection
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, plural, print_json
 
 if TYPE_CHECKING:
     from saibot.client import Augmented, Corpus, Published
@@ -48,6 +48,8 @@ def augment(
         names[name] = column
     if corpus is not None and platform is not None:
         raise InvalidInput("the values come from --corpus or from --platform, not from both.")
+    if _same(out, table):
+        raise InvalidInput(f"{out} is the table itself.", hint="Choose another file with --out: your table stays as it is.")
     found = Augmented.load(result)
     if not found.columns:
         raise InvalidInput("the search chose nothing to join.", hint="`saibot search` says why; nothing was written.")
@@ -56,11 +58,15 @@ def augment(
     if json:
         print_json({"table": str(out), "columns": [dict(column) for column in found.document["columns"]]})
         return
-    typer.echo(f"wrote {out} with {len(found.columns)} new column{'s' if len(found.columns) > 1 else ''}:")
+    typer.echo(f"wrote {out} with {plural(len(found.columns), 'new column')}:")
     for column in found.document["columns"]:
         unit = f", in {column['unit']}" if column["unit"] else ""
         typer.echo(f"  {column['name']}{unit}")
-    typer.echo("They are private already: train any model on them, as often as you like.")
+    typer.echo("What is new is private already: train any model on it, as often as you like.")
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)
 
 
 def _source(found: Augmented, corpus: Path | None, platform: str | None) -> Corpus | Published:

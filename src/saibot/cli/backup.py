@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from saibot.cli.serve import DatabaseOption, DataOption, FilesOption, read_settings
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, plural, print_json
+
+if TYPE_CHECKING:
+    from saibot.platform.backup import BackedUp
 
 
 def add_to(app: typer.Typer) -> None:
@@ -31,7 +34,7 @@ def backup(
     if json:
         print_json(done.to_json() | {"file": str(file)})
     else:
-        typer.echo(f"wrote {file}: {done.datasets} datasets, {done.domains} key domains, {done.tokens} tokens")
+        typer.echo(f"wrote {file}: {_told(done)}")
         typer.echo("Tokens are in it as hashes only: they open the restored platform as they do this one.")
 
 
@@ -43,6 +46,10 @@ def restore(
     json: JsonOption = False,
 ) -> None:
     """Fill a new, empty platform from FILE. Folder, database and file store may be of another kind than they were."""
+    from saibot.errors import InvalidInput
+
+    if not file.is_file():
+        raise InvalidInput(f"there is no backup {file}.", hint="`saibot backup FILE` writes one.")
     settings = read_settings(data=data, database=database, files=files)
     from saibot.platform.backup import restore as read
 
@@ -50,5 +57,10 @@ def restore(
     if json:
         print_json(done.to_json() | {"data": str(settings.data)})
     else:
-        typer.echo(f"restored {done.datasets} datasets, {done.domains} key domains and {done.tokens} tokens")
-        typer.echo("next: `saibot serve` with the same options.")
+        typer.echo(f"restored {_told(done)}")
+        typer.echo("next: `saibot serve` with the same options. Tokens open it as before, the admin's too: keep that file.")
+
+
+def _told(done: BackedUp) -> str:
+    counts = [(done.datasets, "dataset"), (done.domains, "key domain"), (done.tokens, "token")]
+    return ", ".join(plural(count, thing) for count, thing in counts)

@@ -22,6 +22,13 @@ def open_connection(address: str | None) -> Platform:
     return connect(address)
 
 
+def at_home(url: str) -> bool:
+    """Whether this address leads to this machine, from everywhere: nobody else can use it."""
+    import httpx
+
+    return httpx.URL(url).host in ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+
+
 def shown(text: object) -> str:
     """Text from a platform, for a table: no control characters. (Tables take no markup.)"""
     from saibot.client.errors import plain_text

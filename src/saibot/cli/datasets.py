@@ -58,7 +58,9 @@ def datasets(
         for one in listed
     ]
     columns = ["id", "provider", "name", "key", "features", "rows", "ε"]
-    print_table(f"datasets at {opened.url}", columns, rows, right=(5, 6), whole=(0,))
+    if mine:  # all of one provider: the room goes to the names
+        columns, rows = [columns[0], *columns[2:]], [[row[0], *row[2:]] for row in rows]
+    print_table(f"datasets at {opened.url}", columns, rows, right=range(len(columns) - 2, len(columns)), whole=(0,))
     if more:
         typer.echo(f"and more: --limit {2 * limit}, or narrow the list with --query, --domain or --feature.")
     elif not listed:

@@ -32,6 +32,5 @@ def init(
         print_json({"card": str(path)})
     else:
         typer.echo(f"wrote {path}")
-        typer.echo(
-            f"next: fill in the bounds and a key, then `saibot privatize {table} --card {path} --key KEY --epsilon 1`"
-        )
+        typer.echo("next: fill in bounds and a key, and remove features that nobody is to see, such as patients' numbers;")
+        typer.echo(f"then `saibot privatize {table} --card {path} --key KEY --epsilon 1`")

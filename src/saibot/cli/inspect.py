@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saibot.cli.plan import show_plan
-from saibot.cli.show import JsonOption, number, print_json, print_table
+from saibot.cli.show import JsonOption, number, plural, print_json, print_table
 
 if TYPE_CHECKING:
     from saibot.estimate import Profile
@@ -75,7 +75,7 @@ def _show_header(sketch: Sketch) -> None:
 
 def _assumptions(sketch: Sketch) -> str:
     stated = sketch.header.assumptions
-    words = [f"an individual owns at most {stated.rows_per_individual} row(s)", "the key domain is public"]
+    words = [f"an individual owns at most {plural(stated.rows_per_individual, 'row')}", "the key domain is public"]
     words.append(
         "bounds are public or paid for" if stated.bounds_public else "NOTHING about bounds: they were read from the rows"
     )

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from saibot.cli.connection import at_home
 from saibot.cli.show import JsonOption, print_json
 
 
@@ -47,7 +48,7 @@ def login(
         return
     who = f"as {account.name} ({', '.join(account.roles)})" if account else "without a token"
     typer.echo(f"logged in to {url} {who}; kept in {path}")
-    if token is not None and url.startswith("http://") and not _at_home(url):
+    if token is not None and url.startswith("http://") and not at_home(url):
         typer.echo("note: this address is not encrypted: on the way there, others can read the token. Prefer https.")
 
 
@@ -86,11 +87,7 @@ def _token(file: Path | None) -> str:
     else:
         text = sys.stdin.readline()
     if not text.strip():
-        raise InvalidInput("no token was given.", hint="An admin of the platform makes one: `saibot token create NAME`.")
+        raise InvalidInput(
+            "no token was given.", hint="The platform's admin makes one: `saibot token create NAME --role ROLE`."
+        )
     return str(text).strip()
-
-
-def _at_home(url: str) -> bool:
-    import httpx
-
-    return httpx.URL(url).host in ("localhost", "127.0.0.1", "::1")

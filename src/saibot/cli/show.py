@@ -38,9 +38,7 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        title=Text(printable(title)), title_justify="left", box=box.SIMPLE_HEAD, title_style="bold", pad_edge=False
-    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.show_header = any(columns)  # facts with their names before them need no heading
     for number, name in enumerate(columns):
         justify: Literal["left", "right"] = "right" if number in right else "left"
@@ -48,7 +46,9 @@ def print_table(
         table.add_column(Text(printable(name)), justify=justify, overflow="fold", no_wrap=number in whole, min_width=width)
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
-    Console().print(table)
+    console = Console()
+    console.print(Text(printable(title), style="bold"))  # as wide as the screen, not as its table
+    console.print(table)
 
 
 def printable(text: str) -> str:
@@ -90,12 +90,12 @@ def _magnitude(value: float) -> int:
 
 @contextmanager
 def progress(quiet: bool = False) -> Iterator[Progress]:
-    """A line on standard error that says what is being done and how far it is."""
+    """A line on standard error that says what is being done and how far it is, where somebody is looking."""
     from rich.console import Console
     from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    if quiet:
+    if quiet or not sys.stderr.isatty():
         yield lambda stage, part: None
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saibot.cli.connection import PlatformOption, day, open_connection, shown
+from saibot.cli.connection import PlatformOption, at_home, day, open_connection, shown
 from saibot.cli.show import JsonOption, print_json, print_table
+
+if TYPE_CHECKING:
+    from saibot.client import Token
 
 ROLES = ("provider", "requester", "admin")
 
@@ -23,7 +28,9 @@ def add_to(app: typer.Typer) -> None:
 def create(
     name: Annotated[str, typer.Argument(help="The account that the token acts for. Several tokens may act for one.")],
     role: Annotated[list[str], typer.Option(help=f"{', '.join(ROLES[:-1])} or {ROLES[-1]}. Repeatable.")],
-    expires: Annotated[str | None, typer.Option(help="Last day of its life, YYYY-MM-DD. Default: none.")] = None,
+    expires: Annotated[
+        str | None, typer.Option(help="The day from which on it is refused, YYYY-MM-DD. Default: none.")
+    ] = None,
     platform: PlatformOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -33,6 +40,13 @@ def create(
     wrong = next((one for one in role if one not in ROLES), None)
     if wrong is not None:
         raise InvalidInput(f"a role is {', '.join(ROLES[:-1])} or {ROLES[-1]}, not {wrong!r}.")
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}", name) is None:
+        raise InvalidInput(
+            f"an account cannot be called {name!r}.",
+            hint="Up to 100 letters, digits and . _ @ - make a name; the first is a letter or a digit.",
+        )
+    if expires is not None and re.fullmatch(r"\d{4}-\d{2}-\d{2}", expires) is None:
+        raise InvalidInput(f"--expires is a day, YYYY-MM-DD, not {expires!r}.", hint="Leave it out for a token that stays.")
     with open_connection(platform) as opened:
         made = opened.create_token(name, list(dict.fromkeys(role)), expires=expires)
     if json:
@@ -40,7 +54,8 @@ def create(
         return
     typer.echo(f"token {made.id} for {made.name} ({', '.join(made.roles)}), shown this once:", err=True)
     typer.echo(made.token)
-    typer.echo(f"They type: saibot login {opened.url}", err=True)
+    address = "ADDRESS, as they reach this platform" if at_home(opened.url) else opened.url
+    typer.echo(f"They type: saibot login {address}", err=True)
 
 
 def list_tokens(platform: PlatformOption = None, json: JsonOption = False) -> None:
@@ -57,15 +72,21 @@ def list_tokens(platform: PlatformOption = None, json: JsonOption = False) -> No
             ", ".join(token.roles),
             day(token.created),
             day(token.last_used),
-            f"revoked {day(token.revoked)}"
-            if token.revoked
-            else f"until {day(token.expires)}"
-            if token.expires
-            else "valid",
+            _state(token),
         ]
         for token in found
     ]
-    print_table("tokens", ["id", "account", "roles", "made", "last used", "state"], rows)
+    print_table("tokens", ["id", "account", "roles", "made", "last used", "state"], rows, whole=(0,))
+
+
+def _state(token: Token) -> str:
+    """Whether it opens anything, and until when. The day of its end, in UTC, is the first on which it does not."""
+    if token.revoked:
+        return f"revoked {day(token.revoked)}"
+    if token.expires:
+        today = datetime.now(UTC).date().isoformat()
+        return f"{'expired' if day(token.expires) <= today else 'until'} {day(token.expires)}"
+    return "valid"
 
 
 def revoke(

@@ -141,7 +141,9 @@ def checked_url(url: str) -> str:
     except (httpx.InvalidURL, TypeError):
         parsed = httpx.URL("")
     if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo or parsed.query or parsed.fragment:
-        raise InvalidInput(f"{url!r} is no platform address.", hint="It reads like https://saibot.example.org")
+        bare = isinstance(url, str) and url.strip() != "" and "://" not in url
+        hint = f"Write http:// or https:// before it: https://{url}" if bare else "It reads like https://saibot.example.org"
+        raise InvalidInput(f"{url!r} is no platform address.", hint=hint)
     return str(parsed).rstrip("/")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from saibot.cli.options import key_sizes
-from saibot.cli.show import plural, print_table
+from saibot.cli.show import plural, print_table, progress
 from saibot.errors import InvalidInput
 
 
@@ -45,3 +45,15 @@ def test_a_table_without_headings_has_no_empty_line_for_them(capsys):
     print_table("facts", ["", ""], [["rows", "900"]])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines if line.strip()] == [["facts"], ["rows", "900"]]
+
+
+def test_a_title_is_as_wide_as_the_screen_whatever_its_table(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    print_table("a title that is longer than the few letters below it", ["n"], [["1"]])
+    assert capsys.readouterr().out.splitlines()[0].rstrip() == "a title that is longer than the few letters below it"
+
+
+def test_progress_says_nothing_where_nobody_is_looking(capsys):
+    with progress() as tell:
+        tell("reading", 0.5)
+    assert capsys.readouterr() == ("", "")
