@@ -76,9 +76,9 @@ class Job:
         return f"Job({self.id}, {self.state.status})"
 
     def _lost(self, problem: PlatformUnreachable) -> PlatformUnreachable:
-        """The search was accepted and the platform keeps it: whoever knows its id has lost nothing."""
-        fetch = f"`saibot searches result {self.id} --out result.json`"
-        return PlatformUnreachable(problem.message, hint=f"Your search is not lost: when the platform is back, {fetch}.")
+        """The search was accepted: whoever knows its id can still learn how it ended."""
+        later = f"When it is back, `saibot searches result {self.id}` says how the search ended"
+        return PlatformUnreachable(problem.message, hint=f"{later}; asking again with the same sketches costs no budget.")
 
     def _events(self) -> Iterator[Search]:
         with self._wire.stream(f"/v1/searches/{self.id}/events", headers={"Accept": "text/event-stream"}) as response:
