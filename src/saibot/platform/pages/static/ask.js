@@ -16,7 +16,7 @@ for (const input of form.querySelectorAll("input[type=file]")) {
     const file = input.files[0];
     if (!file) { told.textContent = first; return; }
     if (await startOf(file, MAGIC.length) !== MAGIC) {
-      const words = `${file.name} is not a sketch, and it was not sent. Make one: saibot privatize ${file.name} --card CARD.toml --epsilon 1`;
+      const words = `${file.name} is not a sketch, and it was not sent. Make one: saibot privatize ${file.name} --card CARD.toml --key KEY --epsilon 1`;
       told.textContent = words;
       told.classList.add("bad");
       input.setAttribute("aria-invalid", "true");

@@ -30,7 +30,7 @@ class NotASketch(Unusable):
             hint="Rows never come to the platform. Make a sketch of them on your own machine, and send that:",
             code="invalid_sketch",
         )
-        self.command = f"saibot privatize {shlex.quote(name)} --card CARD.toml --epsilon 1"
+        self.command = f"saibot privatize {shlex.quote(name)} --card CARD.toml --key KEY --epsilon 1"
 
 
 def show(visit: Visit) -> Response:
