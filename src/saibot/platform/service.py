@@ -147,7 +147,10 @@ class Platform:
         if self._keeper is not None:
             self._keeper.join()
         self.shards.close()
-        self.accounts.note_uses()
+        try:
+            self.accounts.note_uses()
+        except SQLAlchemyError as problem:  # away or full: not worth failing to stop
+            self.log.failure("noting which tokens were used failed", problem)
         self._held.close()
 
     @property

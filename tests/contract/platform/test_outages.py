@@ -99,6 +99,20 @@ def test_a_search_that_ends_while_the_database_is_away_is_told_of_when_it_is_bac
         assert requester.get(f"/v1/searches/{id}/result").status_code == 200
 
 
+def test_a_platform_stops_cleanly_while_its_database_is_away(
+    on_postgres: Settings, start_over_http: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    address = on_postgres.database
+    assert address is not None
+    outage = away(address)
+    for server in start_over_http(on_postgres):
+        server.account("provider").get("/v1/me")
+        outage.__enter__()
+    outage.__exit__(None, None, None)
+    assert "Traceback" not in capfd.readouterr().err
+    create_app(on_postgres).state.platform.close()  # it has let go of its folder
+
+
 def test_two_platforms_do_not_share_one_postgres(on_postgres: Settings, tmp_path: Path) -> None:
     other = on_postgres.model_copy(update={"data": tmp_path / "other", "files": str(on_postgres.data / "sketches")})
     app = create_app(on_postgres)
