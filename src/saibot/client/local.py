@@ -104,7 +104,7 @@ def _read(table: TableLike, columns: dict[str, str], wanted: Sequence[str], keys
     values = np.column_stack([numbers(rows, column) for column in columns.values()])
     there = ~np.isnan(values[:, -1])
     if not there.any():
-        raise InvalidTable(f"no row of the {which} table has a target.")
+        raise InvalidTable(f"no row of the {which} table has a target.", hint="Name a column of numbers with --target.")
     return _Values(rows if there.all() else rows.filter(pa.array(there)), values[there], int((~there).sum()))
 
 
@@ -115,13 +115,16 @@ def _units(names: tuple[str, ...], values: _Values) -> dict[str, Units]:
         column = values.columns[:, i]
         cells = column[~np.isnan(column)]
         if not len(cells):
-            raise InvalidTable(f"feature {name!r} has no value in the training table.")
+            raise InvalidTable(f"feature {name!r} has no value in the training table.", hint="Leave it out.")
         mean = float(cells.mean())
         peak = float(np.abs(cells - mean).max())  # squares of the largest floats overflow, of the smallest vanish
         spread = peak * float(((cells - mean) / peak).std()) if peak > 0 else 0.0
         constant = spread <= 1e-12 * max(abs(mean), 1e-300)
         if constant and name == names[-1]:
-            raise InvalidTable("the target is the same in every row of the training table: there is nothing to explain.")
+            raise InvalidTable(
+                "the target is the same in every row of the training table: there is nothing to explain.",
+                hint="Name another column with --target.",
+            )
         found[name] = Units(mean, max(1.0, abs(mean)) if constant else spread)
     return found
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as parquet
 
 from saibot.errors import InvalidInput, InvalidTable
 from saibot.privatize.aggregate import key_texts
-from saibot.privatize.read import ARROW_ENDINGS, CSV_ENDINGS, PARQUET_ENDINGS, TableLike, open_table
+from saibot.privatize.read import ARROW_ENDINGS, CSV_ENDINGS, PARQUET_ENDINGS, TableLike, no_cells_in_errors, open_table
 
 
 def is_path(table: TableLike) -> bool:
@@ -56,7 +56,7 @@ def numbers(table: pa.Table, name: str) -> np.ndarray:
     column = table.column(name)
     kind = column.type
     if pa.types.is_null(kind):
-        raise InvalidTable(f"column {name!r} has no value at all.")
+        raise InvalidTable(f"column {name!r} has no value at all.", hint="Leave it out.")
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
@@ -74,7 +74,13 @@ def key_codes(table: pa.Table, name: str) -> tuple[np.ndarray, list[str]]:
     column = table.column(name).combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column, null_encoding="encode")
+    try:
+        encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column, null_encoding="encode")
+    except pa.ArrowException:
+        raise InvalidTable(
+            f"a key needs single values, but column {name!r} holds {column.type}.",
+            hint="Give each field that is a key a column of its own.",
+        ) from None
     cells = key_texts(encoded.dictionary)
     texts = list(dict.fromkeys([*cells, ""]))  # the missing key last, or where a cell of it stands
     place = {text: i for i, text in enumerate(texts)}
@@ -133,6 +139,10 @@ def write_augmented(table: TableLike, new: dict[str, np.ndarray], path: Path) ->
     try:
         write(rows, temporary)
         os.replace(temporary, path)
+    except (pa.ArrowException, ValueError, OverflowError):  # a date of the year 12000 in CSV, an interval in Parquet
+        raise InvalidTable(
+            f"the table holds what cannot be written to {path.name}.", hint="An .arrow file holds every kind of column."
+        ) from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -165,13 +175,14 @@ def _is_frame(table: TableLike) -> bool:
 
 def _column(table: TableLike, name: str) -> Any:
     """One column of a frame as Arrow. What Arrow says about a bad cell quotes it, so it is said again without."""
+    if column_names(table).count(name) > 1:
+        raise InvalidTable(f"the table has several columns {name!r}.", hint="Give each a name of its own.")
     if isinstance(table, pa.Table | pa.RecordBatch):
         return table.column(name)
     series = table[name]
     if _library(table) == "polars":
-        return series.to_arrow()
-    if getattr(series, "ndim", 1) != 1:
-        raise InvalidTable(f"the table has several columns {name!r}.")
+        with no_cells_in_errors():
+            return series.to_arrow()
     try:
         return pa.array(series, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):

@@ -21,13 +21,23 @@ def read_domain(path: Path, *, id: str, version: int) -> KeyDomain:
             hint="A key needs a public list of its values; see the card's [keys] section.",
         ) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError):
-        raise InvalidDomain(f"the key domain file {path} is no readable CSV or Parquet file.") from None
-    if table.num_columns == 0:
-        raise InvalidDomain(f"the key domain file {path} has no column.")
-    columns = {
-        name: ["" if value is None else str(value) for value in table.column(name).to_pylist()]
-        for name in table.column_names
-    }
+        raise InvalidDomain(
+            f"the key domain file {path} is no readable CSV or Parquet file.", hint="Check that the file is complete."
+        ) from None
+    if table.num_columns == 0 or len(set(table.column_names)) < table.num_columns:
+        raise InvalidDomain(
+            f"the key domain file {path} has no column, or two of one name.",
+            hint="Its first column holds the keys, each further one a coarser level.",
+        )
+    try:
+        columns = {
+            name: ["" if value is None else str(value) for value in table.column(name).to_pylist()]
+            for name in table.column_names
+        }
+    except (ValueError, OverflowError):  # a date of the year 12000
+        raise InvalidDomain(
+            f"the key domain file {path} holds keys that have no text.", hint="Write its keys as text."
+        ) from None
     (_, keys), *parents = columns.items()
     return KeyDomain.of(id, keys, version=version, parents=dict(parents))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -33,7 +34,7 @@ class Source:
 
     def fetch(self, expression: ibis.Table) -> pa.Table:
         """Run an expression. Engine errors quote cells, so they are replaced by one that does not."""
-        with _no_cells_in_errors():
+        with no_cells_in_errors():
             return self.engine.to_pyarrow(expression)
 
     def content(self) -> Iterator[bytes]:
@@ -47,7 +48,7 @@ class Source:
                     yield chunk
             return
         comparable = [name for name, kind in self.table.schema().items() if _has_an_order(kind)]
-        with _no_cells_in_errors():
+        with no_cells_in_errors():
             for batch in self.engine.to_pyarrow_batches(self.table.order_by(comparable) if comparable else self.table):
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -72,14 +73,16 @@ def open_table(source: TableLike, *, text_columns: tuple[str, ...] = (), backend
             raise InvalidTable(f"there is no table {path}.")
         if _is_blank(path):
             raise InvalidTable(f"the file {path} is empty.", hint="A table begins with the names of its columns.")
-        with _no_cells_in_errors():
+        with no_cells_in_errors():
             return Source(_read_file(engine, path, text_columns, backend), engine, path)
-    try:
-        table = ibis.memtable(source)
-    except Exception:
-        raise InvalidTable(
-            f"a {type(source).__name__} is no table.", hint="Give a path, a pandas, polars or Arrow table, or an ibis table."
-        ) from None
+    with no_cells_in_errors():
+        try:
+            table = ibis.memtable(source)
+        except Exception:
+            raise InvalidTable(
+                f"a {type(source).__name__} is no table.",
+                hint="Give a path, a pandas, polars or Arrow table, or an ibis table.",
+            ) from None
     return Source(table, engine, None)
 
 
@@ -88,7 +91,7 @@ def _is_blank(path: Path) -> bool:
     name = path.name.lower()
     if not name.endswith(CSV_ENDINGS):
         return path.stat().st_size == 0
-    with _no_cells_in_errors(), gzip.open(path) if name.endswith(".gz") else path.open("rb") as file:
+    with no_cells_in_errors(), gzip.open(path) if name.endswith(".gz") else path.open("rb") as file:
         while chunk := file.read(1 << 16):
             if chunk.strip():
                 return False
@@ -121,14 +124,22 @@ def _read_file(engine: Any, path: Path, text_columns: tuple[str, ...], backend: 
     return engine.read_csv(path, sample_size=-1, **dialect, **options)
 
 
-class _no_cells_in_errors:
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None or isinstance(error, InvalidTable) or not isinstance(error, Exception):
-            return
+@contextmanager
+def no_cells_in_errors() -> Iterator[None]:
+    """What engines complain about they quote: it is said again without."""
+    try:
+        yield
+    except InvalidTable:
+        raise
+    except BaseException as problem:
+        if not _is_of_the_engine(problem):
+            raise
         raise InvalidTable(
-            f"the table cannot be read ({type(error).__name__}).",
-            hint="Check that the file is complete and that its columns have one type each.",
+            f"the table cannot be read ({type(problem).__name__}).",
+            hint="Check that the file is complete, that its columns have one type each, and its dates four digits of year.",
         ) from None
+
+
+def _is_of_the_engine(error: BaseException) -> bool:
+    """Not ctrl-C; but also what Polars raises where it gives up, which is made so that `except Exception` misses it."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"

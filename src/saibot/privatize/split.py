@@ -40,13 +40,20 @@ def split_table(table: Path, *, test: Decimal, id_column: str | None = None, out
         raise InvalidTable(
             f"the table has no column {id_column!r}.", hint=f"It has {', '.join(map(repr, content.column_names))}."
         )
+    if id_column is not None and content.column_names.count(id_column) > 1:
+        raise InvalidTable(f"the table has several columns {id_column!r}.", hint="Give each a name of its own.")
     chosen = _chosen(content, test, id_column)
     folder = out or table.parent
     folder.mkdir(parents=True, exist_ok=True)
     stem = table.name[: -len(ending)]
     files = SplitFiles(folder / f"{stem}.train{_plain(ending)}", folder / f"{stem}.test{_plain(ending)}")
-    for path, mask in ((files.train, ~chosen), (files.test, chosen)):
-        _write(content.filter(pa.array(mask)), path)
+    try:
+        for path, mask in ((files.train, ~chosen), (files.test, chosen)):
+            _write(content.filter(pa.array(mask)), path)
+    except pa.ArrowException:
+        raise InvalidTable(
+            f"{table} has columns of a type that cannot be divided.", hint="Bring them to texts, numbers or dates."
+        ) from None
     return files
 
 
@@ -60,7 +67,15 @@ def _chosen(content: pa.Table, test: Decimal, id_column: str | None) -> np.ndarr
 
     if id_column is None:
         return draw(content.num_rows)
-    encoded = pc.dictionary_encode(content.column(id_column).combine_chunks(), null_encoding="encode")
+    column = content.column(id_column)
+    try:
+        cells = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        encoded = pc.dictionary_encode(cells.combine_chunks(), null_encoding="encode")
+    except pa.ArrowException:
+        raise InvalidTable(
+            f"column {id_column!r} holds {column.type}, which tells no individuals apart.",
+            hint="Name a column of texts or whole numbers with --id.",
+        ) from None
     encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
     drawn: np.ndarray = draw(len(encoded.dictionary))[encoded.indices.to_numpy()]
     return drawn

@@ -73,3 +73,13 @@ def test_a_missing_file_and_a_bad_parquet_are_refused(tmp_path: Path) -> None:
         read_domain(tmp_path / "bad.parquet", id="d", version=1)
     with pytest.raises(InvalidDomain):
         read_domain(tmp_path, id="d", version=1)
+
+
+def test_keys_without_a_text_and_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    beyond = pa.array([0, 2**31 - 1], pa.int32()).cast(pa.date32())
+    parquet.write_table(pa.table({"day": beyond}), tmp_path / "days.parquet")
+    with pytest.raises(InvalidDomain, match="no text"):
+        read_domain(tmp_path / "days.parquet", id="d", version=1)
+    (tmp_path / "twice.csv").write_text("k,p,p\na,1,2\n", encoding="utf-8")
+    with pytest.raises(InvalidDomain, match="two of one name"):
+        read_domain(tmp_path / "twice.csv", id="d", version=1)
