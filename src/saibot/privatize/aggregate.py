@@ -7,7 +7,7 @@ engine. The result is as sensitive as the rows themselves and never leaves `priv
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from functools import reduce
 from math import isfinite
@@ -95,13 +95,18 @@ def grid_rows(rows: Rows, grid: Grid) -> ibis.Table:
             )
     names = list(named)
     for number, part in enumerate(rows.key.parts if rows.key else ()):
-        named[f"k{number}"] = _day(table[part.column]) if part.dates else table[part.column]
+        cell = table[part.column]
+        named[f"k{number}"] = _day(cell, rows.source.engine.name) if part.dates else cell
     return to_steps(table.select(**named), names, grid, card_features=rows.card_features)
 
 
-def _day(cell: ir.Column) -> ir.Column:
+def _day(cell: ir.Column, engine: str) -> ir.Column:
     """The day of a time stamp, also of one in ISO text, which is what CSV holds."""
-    if cell.type().is_timestamp():
+    kind = cell.type()
+    if kind.is_timestamp():
+        if engine == "polars" and kind.scale == 3:  # 64 bits of milliseconds reach beyond its calendar, and there it stops
+            first, last = (ibis.literal(datetime.combine(day, time.min), kind) for day in (date.min, date.max))
+            cell = ibis.ifelse(cell.between(first, last), cell, ibis.null(kind))
         return cell.date()
     if cell.type().is_string():
         return ibis.ifelse(cell.substr(10, 1).isin([" ", "T"]), cell.substr(0, 10), cell)
@@ -129,12 +134,16 @@ def aggregate(rows: Rows, grid: Grid, *, order: int) -> ExactStatistics:
             "internal: a row left the norm clip longer than the bound; nothing was released. Please report this."
         )
     cells = np.column_stack([fetched.column(f"m{i}").to_numpy() for i in range(basis.size)]).astype(np.int64)
-    # Sums that wrapped around would be no sums. The grid leaves room for a thousand times as many rows as were promised.
-    if int(cells[:, 0].sum()) * grid.one**order > 1 << 62:
-        raise InvalidTable("the table has far more rows than its card allows.", hint="Raise max_rows in the card.")
+    check_room(int(cells[:, 0].sum()), grid, order)
     levels = fold_keys(rows.key, fetched, cells) if rows.key else ()
     whole = cells.sum(axis=0, dtype=np.int64) if len(cells) else np.zeros(basis.size, np.int64)
     return ExactStatistics(basis, grid, levels, whole, rows=int(whole[0]))
+
+
+def check_room(rows: int, grid: Grid, order: int) -> None:
+    """Sums that wrapped around would be no sums. The grid leaves room for a thousand times as many rows as were promised."""
+    if rows * grid.one**order > 1 << 62:
+        raise InvalidTable("the table has far more rows than its card allows.", hint="Raise max_rows in the card.")
 
 
 def fold_keys(key: ReleaseKey, fetched: pa.Table, cells: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -203,12 +212,17 @@ def kept_rows(rows: Rows) -> ibis.Table:
         return table
     if rows.source.engine.name == "polars":
         raise InvalidInput("the Polars engine cannot keep to so many rows per individual.", hint="Use --backend duckdb.")
-    order = [table[name].cast("string") for name in dict.fromkeys(c.column for c in rows.columns)]
-    order += [table[part.column].cast("string") for part in rows.key.parts] if rows.key else []
+    names = [column.column for column in rows.columns] + [part.column for part in (rows.key.parts if rows.key else ())]
+    order = [_sorted_by(table[name]) for name in dict.fromkeys(names)]
     number = ibis.row_number().over(ibis.window(group_by=table[rows.id_column], order_by=order))
     name = _fresh("row_of_individual", table)
     numbered = table.filter(table[rows.id_column].notnull()).mutate(**{name: number})
     return numbered.filter(numbered[name] < rows.rows_per_individual)
+
+
+def _sorted_by(cell: ir.Column) -> ir.Column:
+    """Any order will do that depends on the row alone. DuckDB crashes where it spells out a time beyond 24 hours."""
+    return cell if cell.type().is_time() else cell.cast("string")
 
 
 def _fresh(name: str, table: ibis.Table) -> str:

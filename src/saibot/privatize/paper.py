@@ -11,8 +11,9 @@ from dataclasses import replace
 import ibis
 import ibis.expr.types as ir
 import numpy as np
+from pydantic import ValidationError
 
-from saibot.errors import InvalidInput, InvalidTable
+from saibot.errors import InvalidCard, InvalidInput, InvalidTable
 from saibot.privatize.aggregate import Rows
 from saibot.privatize.schema import Column, numeric_feature, twelve_digits
 from saibot.sketch.header import Feature
@@ -39,9 +40,15 @@ def prepare_as_in_paper(rows: Rows) -> Rows:
     columns, keep = [], ibis.literal(True)
     for number, column in enumerate(rows.columns):
         centre, spread = twelve_digits(found[f"a{number}"] or 0.0), twelve_digits(SPREAD * (found[f"s{number}"] or 1.0))
-        feature = numeric_feature(
-            column.name, column.facts.model_copy(update={"missing": None}), centre - spread, centre + spread
-        )
+        try:
+            feature = numeric_feature(
+                column.name, column.facts.model_copy(update={"missing": None}), centre - spread, centre + spread
+            )
+        except (InvalidCard, ValidationError):  # not a number, or not a pair of bounds
+            raise InvalidTable(
+                f"the mean and spread of feature {column.name!r} are too large, or too far apart, for bounds.",
+                hint="The paper's preparation reads them from the rows: leave infinite cells out, or shift the column.",
+            ) from None
         columns.append(replace(column, feature=feature))
         cell = cells[column.name]
         keep = keep & (cell.isnull() | cell.isnan() | ((cell >= feature.lower) & (cell <= feature.upper)))

@@ -25,7 +25,7 @@ from saibot.privacy.ledger import Charge, Ledger, LedgerEntry
 from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize import bounds, local, paper
-from saibot.privatize.aggregate import Rows, aggregate, count_rows
+from saibot.privatize.aggregate import Rows, aggregate, check_room, count_rows
 from saibot.privatize.card import Card
 from saibot.privatize.component import buy_component, moments_plan
 from saibot.privatize.noise import NoiseSource, OpenDPNoise
@@ -44,6 +44,7 @@ from saibot.sketch import SUFFIX, Feature, Header, Key, KeyPart, LevelTable, Ske
 from saibot.sketch.domain import OTHER
 from saibot.sketch.header import Assumptions, Dataset, GlobalBlock, Preparation
 
+_REHEARSED_BITS = 8
 Progress = Callable[[str, float | None], None]  # what is being done, and how much of it (None: not known)
 
 
@@ -126,6 +127,8 @@ def privatize(
         noisy = release(exact, ready.plan, noise, most_rows=ready.most_rows, done=_counter(progress, ready.draws))
         rows = ready.rows
     else:
+        progress("reading the table", None)
+        _rehearse(ready)
         entry = ledger.charge(charge)
         rows = _buy(ready, noise, progress)
         noisy = _draw(replace(ready, rows=rows), noise, progress)
@@ -323,6 +326,22 @@ def _after_bounds(request: ReleaseRequest, rows: Rows) -> Budget:
     if spent and request.per_tuple:
         raise InvalidInput("bounds are bought from all rows together, which the local model does not have.")
     return Budget(request.budget.epsilon - spent, request.budget.delta)
+
+
+def _rehearse(ready: Prepared) -> None:
+    """Read every cell as the release will, before that is paid: a table that cannot be read costs nothing.
+
+    What bought bounds will be is not known yet, and does not matter for that. Nothing that is found here is kept.
+    """
+    columns = [
+        column if column.feature else replace(column, feature=Feature(name=column.name, kind="numeric", lower=-1, upper=1))
+        for column in ready.rows.columns
+    ]
+    grid = Grid(_REHEARSED_BITS, default_bound_squared(columns))
+    found = aggregate(replace(ready.rows, columns=columns, component=None), grid, order=1)
+    check_room(found.rows, ready.grid, ready.request.order)
+    if ready.component_plan is not None:
+        check_room(found.rows, choose_grid(ready.component_plan, most_rows=ready.most_rows), 2)
 
 
 def _buy(ready: Prepared, noise: NoiseSource, progress: Progress) -> Rows:

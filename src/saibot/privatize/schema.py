@@ -120,21 +120,32 @@ def check_names(
 
 
 def check_types(columns: list[Column], key: ReleaseKey | None, schema: dict[str, dt.DataType]) -> None:
-    """Numeric features are numbers and keys single values. Says names and types, never a value."""
+    """Numeric features are numbers, levels and keys single values. Says names and types, never a value."""
     for part in key.parts if key else ():
-        if schema[part.column].is_nested():
+        if schema[part.column].is_nested() or schema[part.column].is_interval():
             raise InvalidTable(
                 f"key {part.name!r} needs single values, but column {part.column!r} holds {schema[part.column]}.",
                 hint="Give each field that is a key a column of its own.",
             )
     for column in columns:
         kind = schema[column.column]
+        if column.facts.levels is not None and not _has_one_spelling(kind):
+            raise InvalidTable(
+                f"feature {column.name.partition('=')[0]!r} has levels, but column {column.column!r} holds {kind}.",
+                hint="Levels are texts, numbers, truths or dates: make it a column of those.",
+            )
         numeric = kind.is_numeric() or kind.is_boolean()
         if column.facts.levels is None and not numeric and not (kind.is_string() and column.facts.text == "missing"):
             raise InvalidTable(
                 f"feature {column.name!r} needs numbers, but column {column.column!r} holds {kind}.",
                 hint='If the other cells are missing values, write text = "missing" into its card entry.',
             )
+
+
+def _has_one_spelling(kind: dt.DataType) -> bool:
+    """Whether a cell can be compared with a level, which is text. Engines spell bytes, times and lists differently."""
+    date = kind.is_date() or kind.is_timestamp()
+    return bool(kind.is_numeric() or kind.is_boolean() or kind.is_string() or kind.is_null() or kind.is_uuid() or date)
 
 
 def resolve_key(card: Card, name: str | None) -> ReleaseKey | None:
