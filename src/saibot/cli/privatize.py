@@ -51,8 +51,10 @@ def privatize(
     """Privatise TABLE into a sketch, charging this machine's ledger first."""
     from saibot.errors import InvalidInput
     from saibot.privatize import ReleaseRequest, privatize
-    from saibot.privatize.privatize import charge_for, describe, write_safely
-    from saibot.privatize.privatize import prepare as check
+    from saibot.privatize.charging import charge_for
+    from saibot.privatize.checking import prepare as check
+    from saibot.privatize.request import describe
+    from saibot.privatize.safe_file import write_safely
     from saibot.sketch import SUFFIX
 
     budget = options.budget(epsilon, delta)

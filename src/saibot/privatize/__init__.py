@@ -1,6 +1,8 @@
 """The only code that sees raw rows: read, prepare, aggregate, release. What leaves it is a sketch."""
 
 from saibot.privatize.card import Card
-from saibot.privatize.privatize import Prepared, Released, ReleaseRequest, prepare, privatize
+from saibot.privatize.checking import prepare
+from saibot.privatize.privatize import Released, privatize
+from saibot.privatize.request import Prepared, ReleaseRequest
 
 __all__ = ["Card", "Prepared", "ReleaseRequest", "Released", "prepare", "privatize"]

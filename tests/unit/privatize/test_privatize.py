@@ -30,8 +30,9 @@ from saibot.errors import (
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, Released, ReleaseRequest, prepare, privatize
+from saibot.privatize.charging import sketch_path
 from saibot.privatize.noise import NoiseSource, OpenDPNoise
-from saibot.privatize.privatize import describe, sketch_path
+from saibot.privatize.request import describe
 from saibot.sketch import read_sketch
 
 CANARY, CANARY_NUMBER = "SECRET-4711", 987654321

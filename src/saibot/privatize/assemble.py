@@ -1,0 +1,93 @@
+"""Noisy statistics and public facts put together as a sketch. Nothing here has seen a row."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+
+from saibot.privacy.budget import plain
+from saibot.privatize import paper
+from saibot.privatize.aggregate import Rows
+from saibot.privatize.release import NoisyStatistics
+from saibot.privatize.request import Prepared
+from saibot.privatize.schema import ReleaseKey
+from saibot.sketch import Feature, Header, Key, KeyPart, LevelTable, Sketch
+from saibot.sketch.domain import OTHER
+from saibot.sketch.header import Assumptions, Dataset, GlobalBlock, Preparation
+
+
+def assemble(ready: Prepared, rows: Rows, noisy: NoisyStatistics, *, simulated: bool, edition: int) -> Sketch:
+    """The sealed sketch. `rows` are asked for their columns alone: bounds and component may have been bought meanwhile."""
+    request, facts = ready.request, ready.request.card.dataset
+    features: list[Feature] = []
+    for column in rows.columns:
+        assert column.feature is not None
+        features.append(column.feature)
+    header = Header(
+        dataset=Dataset(name=facts.name, title=facts.title, description=facts.description, individual=facts.individual),
+        edition=edition,
+        features=(rows.component,) if rows.component else tuple(features),
+        key=_header_key(rows.key),
+        budget=request.budget.to_json(),  # type: ignore[arg-type]
+        neighbours=request.neighbours,
+        invariants={"rows": ready.row_count} if ready.row_count is not None else {},
+        bound_squared=plain(ready.plan.request.bound_squared),
+        plan=ready.plan.to_json(),
+        grid_bits=ready.grid.bits,
+        model="local" if request.per_tuple else "central",
+        preparation=_preparation(ready, features, rows),
+        assumptions=Assumptions(
+            rows_per_individual=facts.rows_per_individual,
+            row_count_public=ready.row_count is not None,
+            key_domain_public=True,
+            bounds_public=not request.paper_preparation,
+            noise="simulated" if simulated else "exact-integer",
+        ),
+        simulation=simulated,
+        global_blocks=tuple(GlobalBlock(order=o, values=tuple(map(float, v))) for o, v in sorted(noisy.whole.items())),
+        # The day only: a finer time would tell how long the rows took.
+        created=datetime.now(UTC).date().isoformat(),
+    )
+    levels = tuple(LevelTable(keys, values) for keys, values in zip(_level_keys(rows.key), noisy.levels, strict=True))
+    return Sketch(header, levels).sealed()
+
+
+def _preparation(ready: Prepared, features: list[Feature], rows: Rows) -> Preparation:
+    if ready.request.paper_preparation:
+        return Preparation(kind="nonprivate", steps=paper.STEPS)
+    steps = [f"bounds of {name} bought for ε={plain(epsilon)}" for name, epsilon in ready.bought.items()]
+    if ready.component_plan is not None:
+        made_of = ", ".join(feature.name for feature in features)
+        share = plain(ready.component_plan.request.share)
+        steps.append(f"principal component of {made_of} bought for a share of {share}")
+    return Preparation(kind="bought" if steps else "public", steps=tuple(steps))
+
+
+def _header_key(key: ReleaseKey | None) -> Key | None:
+    if key is None:
+        return None
+    parts = tuple(
+        KeyPart(
+            name=part.name,
+            domain=part.domain.id,
+            version=part.domain.version,
+            size=len(part.domain),
+            digest=part.domain.digest,
+            keys_digest=part.domain.keys_digest,
+        )
+        for part in key.parts
+    )
+    return Key(name=key.name, parts=parts, levels=key.parts[0].domain.level_names if len(parts) == 1 else ())
+
+
+def _level_keys(key: ReleaseKey | None) -> list[tuple[np.ndarray, ...]]:
+    """The key columns of every level, catch-all last; a composite key's first part varies slowest."""
+    if key is None:
+        return []
+    if len(key.parts) == 1:
+        domain = key.parts[0].domain
+        levels = range(1 + len(domain.level_names))
+        return [(np.array([*domain.level_values(level), OTHER], dtype=object),) for level in levels]
+    grids = np.meshgrid(*(np.array(part.domain.values, dtype=object) for part in key.parts), indexing="ij")
+    return [tuple(np.append(grid.ravel(), OTHER) for grid in grids)]

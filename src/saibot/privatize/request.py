@@ -1,0 +1,75 @@
+"""What to release of a table, and what that has become once it was checked: plain values, no rows looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from saibot.privacy.budget import Budget, plain
+from saibot.privacy.events import Event, PureEvent
+from saibot.privacy.mechanisms import Plan
+from saibot.privacy.neighbours import Neighbours
+from saibot.privatize.aggregate import Rows
+from saibot.privatize.card import Card
+from saibot.privatize.prepare import Grid
+from saibot.privatize.read import BackendName
+
+Progress = Callable[[str, float | None], None]  # what is being done, and how much of it (None: not known)
+
+
+@dataclass(frozen=True)
+class ReleaseRequest:
+    """What to release of a described table, and at which price."""
+
+    card: Card
+    budget: Budget
+    neighbours: Neighbours
+    key: str | None = None
+    features: tuple[str, ...] = ()
+    mechanism: str = "joint"
+    layout: str | None = None  # None: lookup with a key, union without, for joint; join or union for the paper's
+    order: int = 2
+    bound: Decimal | None = None
+    calibration: str | None = None
+    allocation: str | None = None
+    paper_preparation: bool = False
+    per_tuple: bool = False
+    new_version: bool = False
+    backend: BackendName = "duckdb"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A request that has been checked against its table: everything public about the release, nothing spent yet."""
+
+    request: ReleaseRequest
+    rows: Rows
+    plan: Plan
+    component_plan: Plan | None
+    bought: dict[str, Decimal]
+    row_count: int | None  # public or None
+    most_rows: int
+    grid: Grid
+    draws: int
+    source: bytes = field(repr=False)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        paid: list[Event] = [PureEvent(epsilon) for epsilon in self.bought.values()]
+        paid += self.component_plan.events if self.component_plan else ()
+        return (*paid, *self.plan.events)
+
+
+def describe(ready: Prepared) -> dict[str, Any]:
+    """A prepared release in words and numbers, for --dry-run: all of it public."""
+    return {
+        "dataset": ready.request.card.dataset.name,
+        "budget": ready.request.budget.to_json(),
+        "rows": ready.row_count,
+        "values": ready.draws,
+        "events": [event.to_json() for event in ready.events],
+        "plan": ready.plan.to_json(),
+        "grid": asdict(ready.grid) | {"bound_squared": plain(ready.grid.bound_squared)},
+    }
