@@ -8,6 +8,9 @@ float64: a lane of float32 adds up some hundred numbers, never millions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numba
 import numpy as np
 
@@ -21,7 +24,19 @@ def rows(columns: int) -> int:
     return LINEAR + max(-(-(columns - LINEAR) // MORE), 0) * MORE
 
 
-@numba.njit(fastmath=True, nogil=True, cache=True)
+def _compiled(*, fastmath: bool = False) -> Callable[[Any], Any]:
+    """Compiled when first called, and kept for the next process."""
+
+    def compile(function: Any) -> Any:
+        try:
+            return numba.njit(fastmath=fastmath, nogil=True, cache=True)(function)
+        except RuntimeError:  # nowhere to keep it: a server's installation is read-only, and its user has no home
+            return numba.njit(fastmath=fastmath, nogil=True)(function)
+
+    return compile
+
+
+@_compiled(fastmath=True)
 def fused(
     values: np.ndarray,
     linear: np.ndarray,
@@ -55,7 +70,7 @@ def fused(
     first[LINEAR:, start:stop] = moments[:, LINEAR + SQUARE :].T
 
 
-@numba.njit(fastmath=True, nogil=True, cache=True)
+@_compiled(fastmath=True)
 def _both(
     values: np.ndarray,
     a: int,
@@ -94,7 +109,7 @@ def _both(
     _add(sums[3], d0, d1, d2, d3, d4, d5, d6)
 
 
-@numba.njit(fastmath=True, nogil=True, cache=True)
+@_compiled(fastmath=True)
 def _more(
     values: np.ndarray, a: int, b: int, c: int, d: int, key: int, linear: np.ndarray, p: int, sums: np.ndarray
 ) -> None:
@@ -125,7 +140,7 @@ def _more(
     _add(sums[3], d0, d1, d2, d3, d4, d5, d6)
 
 
-@numba.njit(nogil=True, cache=True)
+@_compiled()
 def _add(sums: np.ndarray, x0: float, x1: float, x2: float, x3: float, x4: float, x5: float, x6: float) -> None:
     sums[0] += x0
     sums[1] += x1

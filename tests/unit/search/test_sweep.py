@@ -92,3 +92,17 @@ def test_a_forked_process_sweeps_too():
         first, _ = sweep(values, np.ones((3, 4)), np.ones((3, 2)))
         os._exit(0 if (first == 3).all() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_compiled_code_that_cannot_be_kept_is_compiled_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's installation is read-only and its user has no home: numba then refuses to cache."""
+    numba = pytest.importorskip("numba")
+    from saibot.search.kernel import _compiled
+
+    def nowhere(*_: object, **__: object) -> None:
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr("numba.core.caching.FunctionCache.__init__", nowhere)
+    with pytest.raises(RuntimeError):
+        numba.njit(cache=True)(lambda x: x)
+    assert _compiled()(lambda x: x + 1)(1) == 2
