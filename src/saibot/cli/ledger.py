@@ -10,7 +10,7 @@ from saibot.cli.home import open_ledger
 from saibot.cli.show import JsonOption, number, print_json, print_table
 
 if TYPE_CHECKING:
-    from saibot.privacy.ledger import Account
+    from saibot.privacy.account import Account
 
 NOTHING = 1e-6  # less of ε than this is shown as none
 

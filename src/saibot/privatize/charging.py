@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from saibot.privacy.ledger import Charge, Ledger
+from saibot.privacy.account import Charge
+from saibot.privacy.ledger import Ledger
 from saibot.privatize.request import Prepared
 from saibot.sketch import SUFFIX
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from saibot.privacy.ledger import Ledger, LedgerEntry
+from saibot.privacy.account import LedgerEntry
+from saibot.privacy.ledger import Ledger
 from saibot.privatize import bounds, local
 from saibot.privatize.aggregate import Rows, aggregate, check_room
 from saibot.privatize.assemble import assemble

@@ -21,10 +21,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from saibot.errors import BudgetExceeded, LedgerConflict, SaibotError, SourceChanged
+from saibot.privacy.account import Charge
 from saibot.privacy.budget import Budget
 from saibot.privacy.calibration import analytic_mu
 from saibot.privacy.events import GaussianEvent, PureEvent
-from saibot.privacy.ledger import Charge, Ledger
+from saibot.privacy.ledger import Ledger
+from saibot.privacy.ledger_file import LedgerFile
 from saibot.privacy.neighbours import Neighbours
 
 CAP = Budget("1", "1e-6")
@@ -471,7 +473,7 @@ def test_a_kill_between_charge_and_receipt_leaves_the_charge_and_the_account_say
         ledger.charge(pure("0.6"))
 
 
-class DiesAtCommit(Ledger):
+class DiesAtCommit(LedgerFile):
     def _connect(self) -> Any:
         connection = super()._connect()
 
@@ -493,7 +495,9 @@ def test_a_kill_in_the_middle_of_a_charge_leaves_a_ledger_that_works_and_holds_a
     before = dump(ledger)
 
     def die_at_commit() -> None:
-        DiesAtCommit(ledger.home).charge(pure("0.2"))
+        dying = Ledger(ledger.home)
+        dying._file = DiesAtCommit(ledger.home / "ledger.sqlite")
+        dying.charge(pure("0.2"))
 
     assert in_a_process(die_at_commit) == -signal.SIGKILL
     assert dump(ledger) == before
