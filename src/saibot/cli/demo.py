@@ -64,7 +64,10 @@ def _tell(story: Story) -> None:
     from saibot.demo.story import DELTA, EPSILON
 
     most = max(publisher.spent for publisher in story.publishers)
-    typer.echo(f"{len(story.publishers)} providers published {story.sketches} sketches, each with ε={EPSILON}, δ={DELTA};")
+    airlines = len(story.publishers) - 1  # the last is the weather office
+    typer.echo(
+        f"{airlines} airlines and the weather office published {story.sketches} sketches, each with ε={EPSILON}, δ={DELTA};"
+    )
     typer.echo(
         f"the four of one airline come to ε={at_most(most)} in its ledger (cap {CAP}). Their rows stayed where they were."
     )
