@@ -44,8 +44,12 @@ class ResultView:
     @property
     def unclear(self) -> bool:
         """Whether the held-out part is too small for its own privacy noise."""
-        intervals = [step.get("test_interval") for step in self.path]
-        return any(pair is not None and pair[1] - pair[0] > UNCLEAR for pair in intervals)
+        return any(step["unclear"] for step in self.path)
+
+    @property
+    def held_out_drawn(self) -> bool:
+        """Whether there is a held-out R² that its noise leaves readable, for the chart to show."""
+        return any(step["test_r2"] is not None and not step["unclear"] for step in self.path)
 
     @property
     def with_potential(self) -> bool:
@@ -80,7 +84,8 @@ class ResultView:
 
     @property
     def path_chart(self) -> charts.Spec | None:
-        return charts.path(self.path) if len(self.path) > 1 else None
+        readable = [step | {"test_r2": None if step["unclear"] else step["test_r2"]} for step in self.path]
+        return charts.path(readable) if len(self.path) > 1 else None
 
 
 def view_result(document: Any) -> ResultView:
@@ -99,11 +104,11 @@ def view_result(document: Any) -> ResultView:
         more |= {"place": place, "label": label, "what": _what(entry), "on": on, "step": step, "noise_share": noise}
         entries.append(entry | more)
     base = checked["base"]
-    path = [base | {"step": 0, "label": "own features", "column": None, "test_interval": base.get("test_interval")}]
+    path = [base | {"step": 0, "label": "own features", "column": None} | _held_out(base)]
     for number, step in enumerate(checked["steps"], start=1):
         what = step["column"] if step["kind"] == "join" else f"rows of {step['dataset']}"
         facts = {"step": number, "label": f"{number}. + {what}", "column": what, "on": key_label(step["key"])}
-        path.append(step | facts | {"test_interval": step.get("test_interval")})
+        path.append(step | facts | _held_out(step))
     return ResultView(checked, tuple(entries), tuple(path), several_keys)
 
 
@@ -143,6 +148,12 @@ def _identity(entry: dict[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _what(entry: dict[str, Any]) -> str:
+def _held_out(model: dict[str, Any]) -> dict[str, Any]:
+    """The interval of its held-out R², and whether that is so wide that the number itself says nothing."""
+    interval = model.get("test_interval")
+    return {"test_interval": interval, "unclear": interval is not None and interval[1] - interval[0] > UNCLEAR}
+
+
     """The feature, or all features that were taken together; nothing for rows."""
     return str(entry["feature"] or ", ".join(entry.get("features", ())))
 

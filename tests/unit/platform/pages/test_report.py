@@ -55,6 +55,15 @@ def test_names_from_strangers_cannot_leave_their_place_in_the_report(result_docu
     assert "img" not in page.tags and "script" not in page.tags
 
 
+def test_a_held_out_number_that_is_all_noise_is_called_unclear_and_not_drawn(result_document: Make) -> None:
+    document = result_document(candidates=3, steps=1)
+    for model in (document["base"], document["steps"][0]):
+        model |= {"test_r2": 0.987, "test_interval": [-1.0, 1.0]}
+    text = report_html(document)
+    assert text.count("unclear") == 2 and "0.987" not in text
+    assert "held-out rows</li>" not in text and "held-out rows</li>" in report_html(result_document())
+
+
 def test_every_colour_of_a_drawing_has_a_rule_in_the_stylesheet(result_document: Make) -> None:
     text = report_html(result_document())
     drawn = set(re.findall(r'<(?:path|text|line|rect|g)[^>]* (?:fill|stroke)="(#[0-9a-f]{6})"', text))
