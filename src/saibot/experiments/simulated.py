@@ -21,8 +21,8 @@ import numpy as np
 
 from saibot.estimate.lookup import shrink
 from saibot.estimate.moments import KeyedMoments, exact_moments
-from saibot.privacy import Budget, Neighbours
-from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
+from saibot.experiments.plans import plan_for, sigma
+from saibot.privacy import Budget
 from saibot.search.many_to_many import KeyedStatistics, many_to_many_r2
 from saibot.search.scoring import Scores, score
 from saibot.search.state import State
@@ -107,8 +107,8 @@ def score_values(moments: KeyedMoments, values: np.ndarray, *, quantile: float) 
 def private_values(world: World, budget: Budget, rng: np.random.Generator) -> np.ndarray:
     """Lookup values of all providers from `joint` lookup releases with seeded noise."""
     keys = world.counts.shape[1]
-    plan = _plan("joint", "lookup", 1, Decimal(1), budget, keys=keys)
-    count_sigma, sum_sigma = _sigma(plan, 0), _sigma(plan, 1)
+    plan = plan_for("joint", "lookup", features=1, budget=budget, sizes=(keys,))
+    count_sigma, sum_sigma = sigma(plan, "key", 0), sigma(plan, "key", 1)
     counts = world.counts + rng.normal(size=world.counts.shape) * count_sigma
     sums = world.sums + rng.normal(size=world.sums.shape) * sum_sigma
     return shrink(counts, sums, count_sigma=count_sigma, sum_sigma=sum_sigma, rows=float(world.rows)).values
@@ -118,8 +118,8 @@ def private_request(world: World, budget: Budget, rng: np.random.Generator) -> K
     """The request's moments as its own `joint` lookup sketch would give them."""
     exact = world.request
     keys, m = exact.sums.shape
-    plan = _plan("joint", "lookup", m, REQUEST_BOUND_SQUARED, budget, keys=keys)
-    count_sigma, sum_sigma = _sigma(plan, 0), _sigma(plan, 1)
+    plan = plan_for("joint", "lookup", features=m, budget=budget, bound_squared=REQUEST_BOUND_SQUARED, sizes=(keys,))
+    count_sigma, sum_sigma = sigma(plan, "key", 0), sigma(plan, "key", 1)
     block = plan.block("global", 2)
     total_block = plan.block("global", 1)
     assert block is not None and total_block is not None
@@ -148,8 +148,9 @@ def _select_as_in_paper(world: World, mechanism: str, budget: Budget, rng: np.ra
     exact = world.request
     assert exact.key_products is not None
     keys, m = exact.sums.shape
-    asked = [_sigma(_plan(mechanism, "join", m, REQUEST_BOUND_SQUARED, budget), order) for order in range(3)]
-    given = [_sigma(_plan(mechanism, "join", 1, Decimal(1), budget), order) for order in range(3)]
+    request_plan = plan_for(mechanism, "join", features=m, budget=budget, bound_squared=REQUEST_BOUND_SQUARED)
+    provider_plan = plan_for(mechanism, "join", features=1, budget=budget)
+    asked, given = ([sigma(plan, "key", order) for order in range(3)] for plan in (request_plan, provider_plan))
     noise = np.triu(rng.normal(size=(keys, m, m))) * asked[2]
     request = KeyedMoments(
         features=exact.features,
@@ -166,31 +167,7 @@ def _select_as_in_paper(world: World, mechanism: str, budget: Budget, rng: np.ra
         key_product_noise=np.full((m, m), asked[2]),
     )
     noisy = [
-        column + rng.normal(size=column.shape) * sigma
-        for column, sigma in zip((world.counts, world.sums, world.squares), given, strict=True)
+        column + rng.normal(size=column.shape) * scale
+        for column, scale in zip((world.counts, world.sums, world.squares), given, strict=True)
     ]
     return int(np.argmax(many_to_many_r2(request, KeyedStatistics(*noisy), "y", rule="paper")))
-
-
-def _plan(mechanism: str, layout: str, features: int, bound_squared: Decimal, budget: Budget, *, keys: int = 0) -> Plan:
-    calibration = "analytic" if mechanism != "joint" and budget.epsilon > 1 else None
-    return make_plan(
-        PlanRequest(
-            mechanism=mechanism,
-            layout=layout,
-            features=features,
-            bound_squared=bound_squared,
-            order=2,
-            budget=budget,
-            neighbours=Neighbours.REPLACE_ONE,
-            row_count_public=True,
-            calibration=calibration,
-            keys=(keys,) if keys else (),
-        )
-    )
-
-
-def _sigma(plan: Plan, order: int) -> float:
-    block = plan.block("key", order)
-    assert block is not None
-    return block.sigma

@@ -11,12 +11,13 @@ import pytest
 
 from saibot.errors import InvalidTable
 from saibot.estimate.lookup import shrink
+from saibot.experiments.plans import plan_for, sigma
 from saibot.experiments.real import private_preparation as private
 from saibot.experiments.real.keys import Domain, key
 from saibot.experiments.real.ours import MadeUp
 from saibot.experiments.real.prepare import component, measurements
 from saibot.experiments.real.protocol import ask_on, join_records, lookup_records
-from saibot.experiments.real.release import plan_for, private_moments, private_values, rounded_rows, sigma
+from saibot.experiments.real.release import private_moments, private_values, rounded_rows
 from saibot.experiments.real.select import REQUEST_BOUND_SQUARED, JoinSearch
 from saibot.experiments.real.tables import Folder
 from saibot.experiments.real.tasks import read_tasks

@@ -25,7 +25,7 @@ import numpy as np
 
 from saibot.experiments.baselines import EntryNoise
 from saibot.experiments.baselines.noise import moment_matrices
-from saibot.experiments.real.release import plan_for
+from saibot.experiments.plans import plan_for
 from saibot.privacy import Budget
 from saibot.privatize.bounds import COARSE, rank_scores
 from saibot.privatize.component import leading_direction

@@ -12,9 +12,10 @@ import numpy as np
 from saibot.estimate.moments import KeyedMoments, exact_moments
 from saibot.experiments.baselines import EntryNoise, PerTuple, apm, sf, tpm
 from saibot.experiments.baselines.noise import keyed_moment_matrices
+from saibot.experiments.plans import plan_for
 from saibot.experiments.real.prepare import SPREAD
 from saibot.experiments.real.private_preparation import Preparation, prepared_component, prepared_request, price
-from saibot.experiments.real.release import Values, plan_for, private_moments, private_values
+from saibot.experiments.real.release import Values, private_moments, private_values
 from saibot.experiments.real.world import FEATURES, World, r2_with
 from saibot.privacy import Budget
 from saibot.search.expected import expected_gains, rank_by_both
