@@ -143,17 +143,17 @@ def _text(cell: str | None) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 
-def _identity(entry: dict[str, Any]) -> tuple[str, str, str, str]:
-    return entry["digest"], str(entry["feature"]), key_label(entry["key"]), str(entry.get("via"))
-
-
-def _what(entry: dict[str, Any]) -> str:
 def _held_out(model: dict[str, Any]) -> dict[str, Any]:
     """The interval of its held-out R², and whether that is so wide that the number itself says nothing."""
     interval = model.get("test_interval")
     return {"test_interval": interval, "unclear": interval is not None and interval[1] - interval[0] > UNCLEAR}
 
 
+def _identity(entry: dict[str, Any]) -> tuple[str, str, str, str]:
+    return entry["digest"], str(entry["feature"]), key_label(entry["key"]), str(entry.get("via"))
+
+
+def _what(entry: dict[str, Any]) -> str:
     """The feature, or all features that were taken together; nothing for rows."""
     return str(entry["feature"] or ", ".join(entry.get("features", ())))
 
