@@ -194,7 +194,7 @@ def settings_page() -> str:
         "# Settings of a platform",
         "",
         "Environment variables of `saibot serve`; some are options of it, too. In Python they are fields of",
-        "`saibot.platform.Settings`.",
+        "`saibot.platform.Settings`. [operating.md](operating.md) says when to change them.",
         "",
         "| variable | default | |",
         "|---|---|---|",
