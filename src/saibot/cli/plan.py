@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from saibot.cli import options
 from saibot.cli.show import JsonOption, number, print_json, print_table
+from saibot.cli.terms import Terms, with_terms
 
 if TYPE_CHECKING:
     from saibot.privacy.mechanisms import Plan
@@ -18,17 +18,11 @@ def add_to(app: typer.Typer) -> None:
     app.command("plan")(plan)
 
 
+@with_terms
 def plan(
-    mechanism: options.Mechanism = "joint",
-    layout: options.Layout = None,
+    *,
+    terms: Terms,
     features: Annotated[int, typer.Option(help="Number of features.")] = 1,
-    bound: options.Bound = None,
-    order: options.Order = 2,
-    epsilon: options.Epsilon = "1",
-    delta: options.Delta = "1e-6",
-    neighbours: options.NeighboursOption = None,
-    calibration: options.Calibration = None,
-    allocation: options.Allocation = None,
     levels: Annotated[int, typer.Option(help="Key levels of layout lookup; level 0 is the finest.")] = 1,
     keys: Annotated[str | None, typer.Option(help="Public number of keys of each level, finest first: 1500,32,5.")] = None,
     rows: Annotated[int | None, typer.Option(help="Public number of rows.")] = None,
@@ -36,30 +30,16 @@ def plan(
     json: JsonOption = False,
 ) -> None:
     """Print sensitivity, noise and cost of a release before any data is read."""
-    from saibot.privacy.mechanisms import LAYOUTS, PlanRequest, make_plan
-    from saibot.privacy.mechanisms.plan import check_layout
-    from saibot.privacy.neighbours import Neighbours
+    from saibot.privacy.mechanisms import make_plan
 
-    if mechanism not in LAYOUTS:
-        check_layout(mechanism, "")
-    relation = options.neighbours(neighbours)
-    radius = options.bound(bound)
     made = make_plan(
-        PlanRequest(
-            mechanism=mechanism,
-            layout=layout or LAYOUTS[mechanism][0],
+        terms.plan_request(
             features=features,
-            bound_squared=radius * radius if radius is not None else Decimal(max(features, 1)),
-            order=order,
-            budget=options.budget(epsilon, delta),
-            neighbours=relation,
-            row_count_public=relation is Neighbours.REPLACE_ONE and rows_per_individual == 1,
-            calibration=calibration,
-            allocation=allocation,
+            keyed=True,
             levels=levels,
-            rows_per_individual=rows_per_individual,
-            rows=rows,
             keys=options.key_sizes(keys),
+            rows=rows,
+            rows_per_individual=rows_per_individual,
         )
     )
     if json:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from saibot.cli import options
 from saibot.cli.show import JsonOption, number, print_json, print_table
+from saibot.cli.terms import Terms, with_terms
 
 if TYPE_CHECKING:
     from saibot.estimate.preview import Preview
@@ -18,50 +18,29 @@ def add_to(app: typer.Typer) -> None:
     app.command("preview")(preview)
 
 
+@with_terms
 def preview(
     rows: Annotated[int, typer.Option(help="Rows of the table, roughly.", min=1)],
     keys: Annotated[
         str | None, typer.Option(help="Keys of the domain, then of each coarser level: 1500,32,5. Without: a union sketch.")
     ] = None,
     features: Annotated[int, typer.Option(help="Number of features.", min=1)] = 1,
-    epsilon: options.Epsilon = "1",
-    delta: options.Delta = "1e-6",
-    mechanism: options.Mechanism = "joint",
-    layout: options.Layout = None,
-    order: options.Order = 2,
-    bound: options.Bound = None,
-    neighbours: options.NeighboursOption = None,
-    calibration: options.Calibration = None,
-    allocation: options.Allocation = None,
+    *,
+    terms: Terms,
     rows_per_individual: Annotated[int, typer.Option(help="Rows that one individual may own.", min=1)] = 1,
     json: JsonOption = False,
 ) -> None:
     """Say what to expect of a release at this budget: errors per key, how much signal is left, and what would help."""
     from saibot.estimate.preview import preview
-    from saibot.privacy.mechanisms import LAYOUTS, PlanRequest
-    from saibot.privacy.mechanisms.plan import check_layout
-    from saibot.privacy.neighbours import Neighbours
 
-    if mechanism not in LAYOUTS:
-        check_layout(mechanism, "")
     sizes = options.key_sizes(keys)
-    relation = options.neighbours(neighbours)
-    radius = options.bound(bound)
-    request = PlanRequest(
-        mechanism=mechanism,
-        layout=layout or (LAYOUTS[mechanism][0] if sizes else "union"),
+    request = terms.plan_request(
         features=features,
-        bound_squared=radius * radius if radius is not None else Decimal(features),
-        order=order,
-        budget=options.budget(epsilon, delta),
-        neighbours=relation,
-        row_count_public=relation is Neighbours.REPLACE_ONE and rows_per_individual == 1,
-        calibration=calibration,
-        allocation=allocation,
+        keyed=bool(sizes),
         levels=max(len(sizes), 1),
-        rows_per_individual=rows_per_individual,
-        rows=rows,
         keys=tuple(size + 1 for size in sizes),  # each level has a catch-all
+        rows=rows,
+        rows_per_individual=rows_per_individual,
     )
     found = preview(request, rows=rows, keys=sizes)
     if json:

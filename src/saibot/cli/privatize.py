@@ -11,6 +11,7 @@ from saibot.cli import options
 from saibot.cli.home import open_ledger
 from saibot.cli.plan import show_plan
 from saibot.cli.show import JsonOption, number, print_json, progress
+from saibot.cli.terms import Terms, with_terms
 
 if TYPE_CHECKING:
     from saibot.privatize import Card, Released
@@ -20,6 +21,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("privatize")(privatize)
 
 
+@with_terms
 def privatize(
     table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file.")],
     card: Annotated[Path | None, typer.Option(help="Dataset card (TOML). Default: beside the table.")] = None,
@@ -29,15 +31,8 @@ def privatize(
     feature: Annotated[
         list[str] | None, typer.Option(help="Feature of the card, or NAME=LOWER:UPPER with public bounds. Repeatable.")
     ] = None,
-    epsilon: options.Epsilon = "1",
-    delta: options.Delta = "1e-6",
-    mechanism: options.Mechanism = "joint",
-    layout: options.Layout = None,
-    order: options.Order = 2,
-    bound: options.Bound = None,
-    neighbours: options.NeighboursOption = None,
-    calibration: options.Calibration = None,
-    allocation: options.Allocation = None,
+    *,
+    terms: Terms,
     prepare: Annotated[
         str, typer.Option(help="card, or paper (the paper's preparation: NOT private, and marked so).")
     ] = "card",
@@ -57,7 +52,7 @@ def privatize(
     from saibot.privatize.safe_file import write_safely
     from saibot.sketch import SUFFIX
 
-    budget = options.budget(epsilon, delta)
+    budget = terms.budget
     if prepare not in ("card", "paper"):
         raise InvalidInput(f"--prepare is card or paper, not {prepare!r}.")
     if backend not in ("duckdb", "polars"):
@@ -66,15 +61,15 @@ def privatize(
     request = ReleaseRequest(
         card=described,
         budget=budget,
-        neighbours=options.neighbours(neighbours, described.dataset.neighbours),
+        neighbours=options.neighbours(terms.neighbours, described.dataset.neighbours),
         key=key,
         features=chosen,
-        mechanism=mechanism,
-        layout=layout,
-        order=order,
-        bound=options.bound(bound),
-        calibration=calibration,
-        allocation=allocation,
+        mechanism=terms.mechanism,
+        layout=terms.layout,
+        order=terms.order,
+        bound=options.bound(terms.bound),
+        calibration=terms.calibration,
+        allocation=terms.allocation,
         paper_preparation=prepare == "paper",
         per_tuple=per_tuple,
         new_version=new_version,
