@@ -173,6 +173,22 @@ def test_days_that_python_cannot_hold_fall_into_the_catch_all(
     assert counted[1] == held
 
 
+def test_milliseconds_beyond_the_calendar_of_polars_fall_into_the_catch_all(exact: Exact, tmp_path: Any) -> None:
+    noon = (15_736 * 86_400 + 43_200) * 1000  # 2013-01-31
+    column = pa.array([noon, -(2**63), 2**63 - 1, None], pa.int64()).cast(pa.timestamp("ms"))
+    pq.write_table(pa.table({"x": [1.0] * 4, "day": column}), tmp_path / "t.parquet")
+    counted = exact(tmp_path / "t.parquet", CARD, key="day", features=("x",), backend="polars").levels[0][:, 0]
+    assert counted[1] == 1 and counted[-1] == 3
+
+
+@pytest.mark.parametrize("kind", [pa.time64("us"), pa.duration("us"), pa.binary()], ids=str)
+def test_levels_of_a_type_without_one_spelling_are_refused_by_it(exact: Exact, kind: pa.DataType) -> None:
+    cells = pa.array([b"a"], kind) if kind == pa.binary() else pa.array([1], pa.int64()).view(kind)
+    card = {"dataset": {"name": "t"}, "features": {"level": {"column": "o", "levels": ["a", "b"]}}}
+    with pytest.raises(InvalidTable, match="feature 'level' has levels, but column 'o' holds"):
+        exact(pa.table({"o": cells}), card)
+
+
 @pytest.mark.parametrize("backend", ["duckdb", "polars"])
 @pytest.mark.parametrize("cells", [[{"secret": 1}], [[1, 2]]], ids=["struct", "list"])
 def test_a_key_that_is_no_single_value_is_refused_by_its_type(

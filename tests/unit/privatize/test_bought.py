@@ -6,10 +6,13 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 
 from saibot.errors import InvalidCard, InvalidInput, InvalidTable, UnsupportedPlan
@@ -28,7 +31,7 @@ def card(**sections: Any) -> dict[str, Any]:
 
 
 def buy(
-    table: pd.DataFrame,
+    table: pd.DataFrame | Path,
     ledger: Ledger,
     document: dict[str, Any],
     budget: Budget,
@@ -226,6 +229,22 @@ def test_buying_more_than_there_is_is_refused_before_anything_is_spent(ledger: L
     features = {name: {"bounds": {"buy": "0.5"}} for name in "xy"}
     with pytest.raises(InvalidInput, match="whole budget"):
         buy(skewed(10), ledger, card(features=features), Budget("1", "1e-6"))
+    assert ledger.accounts() == []
+
+
+@pytest.mark.parametrize("terms", [{}, {"per_tuple": True}], ids=["bought bounds", "row by row"])
+def test_a_key_that_cannot_be_read_is_found_before_anything_is_spent(
+    ledger: Ledger, tmp_path: Path, terms: dict[str, Any]
+) -> None:
+    raw = pa.array([b"SECRET-4711\xff", b"a"])
+    text = pa.Array.from_buffers(pa.string(), 2, raw.buffers())  # not UTF-8, as a careless writer leaves it
+    parquet.write_table(pa.table({"k": text, "x": [1.0, 2.0], "y": [1.0, 2.0]}), tmp_path / "t.parquet")
+    document = card(keys={"k": {"domain": {"values": ["a"], "id": "k"}}})
+    if terms:
+        document["features"] = {"y": {"bounds": [-10, 10]}}
+    with pytest.raises(InvalidTable, match="cannot be read") as caught:
+        buy(tmp_path / "t.parquet", ledger, document, Budget("1", "1e-6"), key="k", **terms)
+    assert "SECRET" not in str(caught.value)
     assert ledger.accounts() == []
 
 

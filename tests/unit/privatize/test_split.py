@@ -149,3 +149,21 @@ def test_what_cannot_be_split_is_refused_without_a_cell(tmp_path: Path) -> None:
         split_table(table, test=HALF, id_column="who")
     assert "4711" not in str(caught.value)
     assert not list(tmp_path.glob("*.train.*"))
+
+
+def test_ids_in_a_dictionary_may_be_missing(tmp_path: Path) -> None:
+    """All rows without an id go together, as one individual: nobody can say that they are not."""
+    ids = pa.array(["a", None, "b", None, "a"] * 20).dictionary_encode()
+    parquet.write_table(pa.table({"id": ids, "x": range(100)}), tmp_path / "t.parquet")
+    files = split_table(tmp_path / "t.parquet", test=HALF, id_column="id")
+    train, test = (set(parquet.read_table(path).column("id").to_pylist()) for path in (files.train, files.test))
+    assert train | test == {"a", "b", None} and not train & test
+
+
+def test_a_column_that_tells_no_individuals_apart_is_refused(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"id": [[1], [2]]}), tmp_path / "lists.parquet")
+    with pytest.raises(InvalidTable, match=r"'id' holds .*, which tells no individuals apart"):
+        split_table(tmp_path / "lists.parquet", test=HALF, id_column="id")
+    (tmp_path / "twice.csv").write_text("id,x,id\n1,2,3\n", encoding="utf-8")
+    with pytest.raises(InvalidTable, match="several columns 'id'"):
+        split_table(tmp_path / "twice.csv", test=HALF, id_column="id")
