@@ -63,31 +63,11 @@ class Requester:
         and are searched exactly, by any number of key columns; the public corpus is fetched instead, and nothing is spent.
         """
         keys: Keys = (key,) if isinstance(key, str) else key
+        either: dict[str, Any] = {"target": target, "features": features, "card": card}
+        either |= {"options": options, "exhaustive": exhaustive, "progress": progress}
         if local:
-            return self.search_at_home(
-                train,
-                test,
-                target=target,
-                keys=keys,
-                features=features,
-                card=card,
-                options=options,
-                exhaustive=exhaustive,
-                progress=progress,
-            )
-        job = self.submit(
-            train,
-            test,
-            target=target,
-            key=keys,
-            features=features,
-            card=card,
-            epsilon=epsilon,
-            delta=delta,
-            options=options,
-            exhaustive=exhaustive,
-            progress=progress,
-        )
+            return self.search_at_home(train, test, keys=keys, **either)
+        job = self.submit(train, test, key=keys, epsilon=epsilon, delta=delta, **either)
         progress("waiting for the platform", None)
         job.wait(progress)
         return self.result(job, card=card)
