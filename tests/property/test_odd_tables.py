@@ -315,6 +315,7 @@ CELLS = [
     role=st.sampled_from(sorted(ROLES)),
     backend=st.sampled_from(["duckdb", "polars"]),
 )
+@example(b"", [(SECRET.encode(), b"1")], b"\n", "key", "duckdb")
 def test_an_odd_text_file_is_released_searched_with_split_or_refused_without_a_cell(
     folder: Path, head: bytes, rows: list[tuple[bytes, bytes]], line: bytes, role: str, backend: str
 ) -> None:

@@ -34,7 +34,7 @@ def read_columns(table: TableLike, columns: Sequence[str], *, text: Sequence[str
     wanted = list(dict.fromkeys(columns))
     if is_path(table) or not _is_frame(table):
         source = open_table(table, text_columns=tuple(text))
-        _check_there(wanted, tuple(source.table.columns))
+        _check_there(wanted, tuple(source.table.columns), of_text=is_csv(table))
         return source.fetch(source.table.select(*wanted))
     _check_there(wanted, column_names(table))
     return pa.table({name: _column(table, name) for name in wanted})
@@ -191,10 +191,13 @@ def _column(table: TableLike, name: str) -> Any:
         ) from None
 
 
-def _check_there(wanted: Sequence[str], present: Sequence[str]) -> None:
+def _check_there(wanted: Sequence[str], present: Sequence[str], *, of_text: bool = False) -> None:
+    """Every column is there. Of a text file none is listed: without a header line they would be the first row's cells."""
     for name in wanted:
         if name not in present:
-            raise InvalidTable(f"the table has no column {name!r}.", hint=f"It has {', '.join(map(repr, present))}.")
+            listed = f"It has {', '.join(map(repr, present))}."
+            hint = "The names of its columns are its first line." if of_text else listed
+            raise InvalidTable(f"the table has no column {name!r}.", hint=hint)
 
 
 def _separator(path: Path) -> str:

@@ -37,9 +37,10 @@ def split_table(table: Path, *, test: Decimal, id_column: str | None = None, out
         raise InvalidTable(f"{table} is no CSV or Parquet table that is there.")
     content = _read(table, ending)
     if id_column is not None and id_column not in content.column_names:
-        raise InvalidTable(
-            f"the table has no column {id_column!r}.", hint=f"It has {', '.join(map(repr, content.column_names))}."
-        )
+        # Of a text file none is listed: without a header line they would be the first row's cells.
+        listed = f"It has {', '.join(map(repr, content.column_names))}."
+        hint = listed if ending in PARQUET_ENDINGS else "The names of its columns are its first line."
+        raise InvalidTable(f"the table has no column {id_column!r}.", hint=hint)
     if id_column is not None and content.column_names.count(id_column) > 1:
         raise InvalidTable(f"the table has several columns {id_column!r}.", hint="Give each a name of its own.")
     chosen = _chosen(content, test, id_column)
