@@ -123,7 +123,16 @@ def test_candidates_can_be_whole_datasets_ranked_by_what_their_raw_tables_would_
     assert done.returncode == 0, done.stderr
     for expected in ("2 joins and 0 unions to choose from, of 2 sketches", "potential gain", "(arr_delay, dep_delay)"):
         assert expected in done.stdout
-    refused(run("search", *REQUEST, "--corpus", "corpus", "--rank", "best", cwd=folder), "usable or potential gain")
+    wrong = run("search", *REQUEST, "--corpus", "corpus", "--rank", "best", cwd=folder)
+    refused(wrong, "usable, potential or expected gain")
+
+
+def test_candidates_can_be_ranked_by_the_best_guess_at_their_raw_tables(folder):
+    done = run("search", *REQUEST, "--corpus", "corpus", "--rank", "expected", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "expected gain" in done.stdout and "the most promising first" in done.stdout
+    found = json.loads(run("search", *REQUEST, "--corpus", "corpus", "--rank", "expected", "--json", cwd=folder).stdout)
+    assert found["rank"] == "expected" and all(0 <= entry["expected"] <= 1 for entry in found["ranked"])
 
 
 def test_a_provider_sees_beforehand_what_a_release_would_be_worth(tmp_path):

@@ -59,7 +59,11 @@ def search(
         bool, typer.Option("--exhaustive", help="Try every combination of joins; for a few candidates only.")
     ] = False,
     rank: Annotated[
-        str, typer.Option(help="usable: gain of the private values as they are; potential: of the provider's raw means.")
+        str,
+        typer.Option(
+            help="usable: by the gain of the private values as they are; potential: of the provider's raw means, as far as "
+            "it is sure; expected: by the best guess at the raw means' gain."
+        ),
     ] = "usable",
     whole_datasets: Annotated[
         bool, typer.Option("--whole-datasets", help="All features of a dataset are one candidate, scored together.")
@@ -207,12 +211,14 @@ def _ranking(found: Augmented, shown: int) -> None:
     ranked = found.document["ranked"]
     taken = found.taken()
     several = len({key_label(entry["key"]) for entry in ranked}) > 1
-    potential = found.document.get("rank") == "potential"
+    rank = found.document.get("rank", "usable")
     rows = []
     for place, entry in enumerate(ranked[:shown], start=1):
         gain, (low, high) = entry["gain"], entry["interval"]
-        if potential and entry["potential"] is not None:
+        if rank == "potential" and entry["potential"] is not None:
             gain, (low, high) = entry["potential"], entry["potential_interval"]
+        if rank == "expected" and entry["expected"] is not None:
+            gain = entry["expected"]
         signal = "–" if entry["reliability"] is None else f"{entry['reliability']:.0%}"
         rows.append([
             str(place),
@@ -224,12 +230,15 @@ def _ranking(found: Augmented, shown: int) -> None:
             str(taken.get(identity(entry), "")),
         ])  # fmt: skip
     if rows:
-        kind = "potential gain" if potential else "gain"
-        heads = ["", "candidate", "on" if several else "signal", kind, "90 % interval", "slope", "step"]
+        kind = "gain" if rank == "usable" else f"{rank} gain"
+        interval = "usable, 90 %" if rank == "expected" else "90 % interval"
+        heads = ["", "candidate", "on" if several else "signal", kind, interval, "slope", "step"]
         right = (0, *(() if several else (2,)), 3, 4, 5, 6)
-        print_table(f"candidates by themselves: {kind} in R², the surest first", heads, rows, right=right)
-    if potential:
-        typer.echo("Potential: with the providers' raw means. The models below use their private values as they are.")
+        order = "the most promising" if rank == "expected" else "the surest"
+        print_table(f"candidates by themselves: {kind} in R², {order} first", heads, rows, right=right)
+    if rank != "usable":
+        by = "guessed" if rank == "expected" else "as far as they are sure"
+        typer.echo(f"With the providers' raw means, {by}. The models below use their private values as they are.")
 
 
 def _name(entry: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RANKED = [
-    *("dataset", "feature", "kind", "key", "gain", "lower", "upper", "potential"),
+    *("dataset", "feature", "kind", "key", "gain", "lower", "upper", "potential", "expected"),
     *("coefficient", "reliability", "coverage", "privacy_share", "rows", "step", "note", "digest"),
 ]
 
@@ -93,6 +93,7 @@ class Augmented:
                 "lower": found["interval"][0],
                 "upper": found["interval"][1],
                 "potential": found.get("potential"),
+                "expected": found.get("expected"),
                 "coefficient": found["coefficient"],
                 "reliability": found["reliability"],
                 "coverage": found.get("coverage"),

@@ -45,7 +45,7 @@ class LookupValues:
     posterior_variance: np.ndarray  # (f, d+1)
     spread: np.ndarray  # (f,) tau^2 in total over levels; 0 = all noise
     counts: np.ndarray  # (d+1,) shrunk counts
-    levels: tuple[LevelValues, ...] = ()  # from `shrink`, finest first: what the values are made of
+    levels: tuple[LevelValues, ...] = ()  # what noisy values are made of, finest first, without catch-alls
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,13 @@ class LevelValues:
     spread: np.ndarray
 
 
-def lookup_values(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> LookupValues:
+def lookup_values(
+    sketch: Sketch, domain_parents: Sequence[np.ndarray] = (), *, typical_spread: bool = False
+) -> LookupValues:
     """The lookup values of all features of a keyed sketch, of any layout.
 
     `domain_parents[l-1]` is `KeyDomain.parent_index(l)` of the sketch's domain; levels beyond those given are not used.
+    `typical_spread` is as for `shrink`.
     """
     if not sketch.levels:
         raise InvalidInput("this sketch has no key: its values cannot be looked up.", hint="Privatise it with a key.")
@@ -86,10 +89,11 @@ def lookup_values(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> 
         count_sigma=sigma[0],
         sum_sigma=sigma[1],
         rows=max(whole.count - outside, 1.0),
-        parents=_one_level_up([len(table) for table in tables], domain_parents),
+        parents=level_steps([len(table) for table in tables], domain_parents),
         prior=prior,
         limits=limits,
         ceiling=ceiling,
+        typical_spread=typical_spread,
     )
     return LookupValues(
         values=np.column_stack([inside.values, prior]),
@@ -98,6 +102,7 @@ def lookup_values(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> 
         posterior_variance=np.column_stack([inside.posterior_variance, inside.spread]),
         spread=inside.spread,
         counts=np.append(inside.counts, outside),
+        levels=inside.levels,
     )
 
 
@@ -180,6 +185,20 @@ def ratio_values(counts: np.ndarray, sums: np.ndarray, *, prior: float | np.ndar
     return np.where(positive, sums / np.where(positive, counts, 1.0), np.reshape(prior, (-1, 1)))
 
 
+def level_steps(sizes: list[int], parents: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """From each key's row at every level (catch-all last) to each level's rows at the next one, without catch-alls."""
+    below = np.arange(sizes[0])
+    steps = []
+    for size, smaller, rows in zip(sizes[1:], sizes, parents, strict=False):
+        if len(rows) != sizes[0] or rows.max() != size - 1:
+            raise InvalidInput("the key domain's levels are not those of the sketch.", hint="Use the domain that it names.")
+        step = np.zeros(smaller, dtype=np.intp)
+        step[below] = rows
+        steps.append(step[:-1])
+        below = rows
+    return steps
+
+
 # ------------------------------------------------------------------------------------------------ inside
 
 
@@ -237,17 +256,3 @@ def _prior_mean(
     raw = np.clip(total / n, low - 1e3, high + 1e3)
     relative = np.minimum(np.hypot(error / n, raw * rows_error / n) / width, 1e150)
     return np.asarray(np.clip(middle + (raw - middle) / (1 + relative**2), low, high))
-
-
-def _one_level_up(sizes: list[int], parents: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """From each key's row at every level (catch-all last) to each level's rows at the next one, without catch-alls."""
-    below = np.arange(sizes[0])
-    steps = []
-    for size, smaller, rows in zip(sizes[1:], sizes, parents, strict=False):
-        if len(rows) != sizes[0] or rows.max() != size - 1:
-            raise InvalidInput("the key domain's levels are not those of the sketch.", hint="Use the domain that it names.")
-        step = np.zeros(smaller, dtype=np.intp)
-        step[below] = rows
-        steps.append(step[:-1])
-        below = rows
-    return steps

@@ -64,7 +64,9 @@ class Table:
         return None if self.private else "keys"
 
 
-def describe(table: Table, candidates: Sequence[Candidate], options: SearchOptions) -> Found:
+def describe(
+    table: Table, candidates: Sequence[Candidate], options: SearchOptions, *, expected: float | None = None
+) -> Found:
     """A feature of a dataset, or several of its features taken together."""
     first, alone = candidates[0], len(candidates) == 1
     problem = _Regression.of(table, candidates)
@@ -90,6 +92,7 @@ def describe(table: Table, candidates: Sequence[Candidate], options: SearchOptio
         privacy_share=problem.privacy_share() if table.private else 0.0,
         potential=potential[0],
         potential_interval=potential[1:],
+        expected=expected,
         note=_note(candidates, gain),
         via=first.via,
         features=tuple(candidate.feature for candidate in candidates),

@@ -14,19 +14,28 @@ is its posterior mean, and the covariance expected of raw means is that of the p
 With omega = 0 nothing is guessed; with omega infinite the attenuation is undone in full, which noise then dominates. The
 spreads must not be 0 where noise hides them: `shrink(..., typical_spread=True)`.
 `rank_by_both` orders candidates by the product of both gains: on real tables it beat either alone (docs/quality.md).
+
+Shards keep no levels, so `Expectations` reads them from the sketches, of the candidates whose usable gain is largest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from saibot.estimate.lookup import LevelValues
+from saibot.errors import InvalidSketch
+from saibot.estimate.lookup import LevelValues, level_steps, lookup_values
+from saibot.search.corpus import Corpus
+from saibot.search.engine import Board, Engine, Group
 from saibot.search.state import State
+from saibot.search.views import RequestKey, View
+from saibot.sketch import KeyDomain, Sketch
 
 PRIOR = 0.3  # omega: correlations of a half are common among tables that share a key
+QUANTILE = 1.0  # of the usable gain's lower bound: milder than where it ranks alone
+CONSIDERED = 300  # candidates whose sketches are read: the product of both gains is small where the usable one is
 
 
 @dataclass(frozen=True)
@@ -39,14 +48,19 @@ class _Level:
 
 
 def expected_gains(
-    state: State, levels: Sequence[LevelValues], parents: Sequence[np.ndarray], *, prior: float = PRIOR
+    state: State,
+    levels: Sequence[LevelValues],
+    parents: Sequence[np.ndarray],
+    *,
+    view: View | None = None,
+    prior: float = PRIOR,
 ) -> np.ndarray:
-    """The expected gain in R2 of every candidate, over the request's finest keys.
+    """The expected gain in R2 of every candidate, over the request's finest keys, or those of a view on them.
 
     `levels` are the candidates' (one row each), finest first; `parents[l]` gives every key of level l its place at l+1.
     """
     total, spread = np.zeros(len(levels[0].deviations)), np.zeros(len(levels[0].deviations))
-    for asked, given in zip(_residual_levels(state, parents), levels, strict=True):
+    for asked, given in zip(_residual_levels(state, parents, view), levels, strict=True):
         tau = np.sqrt(np.maximum(given.spread, 1e-12))
         s, e, n = np.sqrt(asked.spread), asked.deviations, asked.rows
         rho = given.deviations @ e / (s * tau) / (1 / prior + given.reliability @ (e / s) ** 2)
@@ -62,8 +76,71 @@ def rank_by_both(lower: np.ndarray, gain: np.ndarray, expected: np.ndarray) -> n
     return score
 
 
-def _residual_levels(state: State, parents: Sequence[np.ndarray]) -> list[_Level]:
-    sums, rows, noise = state.residual_sums(), state.counts, _residual_noise(state)
+class Expectations:
+    """Expected gains of a search's best candidates, from their sketches, each of which is read once."""
+
+    def __init__(self, corpus: Corpus, key: RequestKey) -> None:
+        self._corpus = corpus
+        self._domains = {domain.keys_digest: domain for _, domain in key.parts}
+        self._known: dict[str, _Parts | None] = {}
+
+    def order(self, engine: Engine, board: Board, state: State, most: int) -> list[tuple[int, float]]:
+        """The numbers of the first candidates by both gains, each with its expected gain; own datasets are left out."""
+        order = board.order(max(most, CONSIDERED) + len(engine.own))
+        numbers = np.array([number for number in order if int(number) not in engine.own], dtype=np.intp)
+        expected = np.array([self._gain(state, engine.group(int(i)), float(board.gain[i])) for i in numbers])
+        both = rank_by_both(board.lower[numbers], board.gain[numbers], expected)
+        best = np.argsort(-both, kind="stable")[:most]
+        return [(int(numbers[i]), float(expected[i])) for i in best]
+
+    def _gain(self, state: State, group: Group, usable: float) -> float:
+        """Of several features together that of the best; where nothing is known of the levels, the usable gain."""
+        first = group[0]
+        parts = None if first.via is not None else self._parts(first.digest)
+        if parts is None:
+            return usable
+        gains = expected_gains(state, parts.levels, parts.steps, view=first.view)
+        best = max(float(gains[parts.features[candidate.feature]]) for candidate in group)
+        return max(best, usable) if len(group) > 1 else best
+
+    def _parts(self, digest: str) -> _Parts | None:
+        if digest not in self._known:
+            try:
+                self._known[digest] = _Parts.of(self._corpus.sketch(digest), self._domains)
+            except InvalidSketch:  # no file: a corpus of bare values, or it is being withdrawn
+                self._known[digest] = None
+        return self._known[digest]
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What the values of a sketch are made of, level by level, and where its features are among them."""
+
+    features: Mapping[str, int]
+    levels: tuple[LevelValues, ...]
+    steps: tuple[np.ndarray, ...]
+
+    @classmethod
+    def of(cls, sketch: Sketch, domains: Mapping[str, KeyDomain]) -> _Parts | None:
+        key = sketch.header.key
+        assert key is not None
+        domain = domains.get(key.parts[0].keys_digest) if len(key.parts) == 1 else None
+        known = {name for name, _ in domain.parents} if domain is not None else set()
+        parents: list[np.ndarray] = []
+        if domain is not None and key.levels and known.issuperset(key.levels):
+            coarser = domain.with_levels(key.levels)
+            parents = [coarser.parent_index(i + 1) for i in range(len(key.levels))]
+        found = lookup_values(sketch, parents, typical_spread=True)
+        if not found.levels:
+            return None
+        steps = level_steps([len(level.values) for level in sketch.levels[: len(found.levels)]], parents)
+        return cls({feature.name: i for i, feature in enumerate(sketch.header.features)}, found.levels, tuple(steps))
+
+
+def _residual_levels(state: State, parents: Sequence[np.ndarray], view: View | None) -> list[_Level]:
+    sums, rows, noise = state.residual_sums(), state.counts, state.residual_noise()
+    if view is not None:  # without the keys outside the provider's domain, of which it says nothing
+        sums, rows, noise = (np.bincount(view.index, part, view.size)[:-1] for part in (sums, rows, noise))
     found: list[_Level] = []
     for step in (*parents, np.zeros(0 if not parents else int(parents[-1].max()) + 1, dtype=np.intp)):
         if not len(step):  # a single level: its parent is the whole table
@@ -77,13 +154,3 @@ def _residual_levels(state: State, parents: Sequence[np.ndarray]) -> list[_Level
         found.append(_Level(rows, deviations * spread / (spread + variance), spread))
         sums, rows, noise = above
     return found
-
-
-def _residual_noise(state: State) -> np.ndarray:
-    """The variance of the privacy noise in the residual sums, before any lookup was added."""
-    y = state.features.index(state.target)
-    own = [i for i in range(state.own) if i != y]
-    theta = state.theta()[: len(own)]
-    level = float(state.origin[y] - theta @ state.origin[own])
-    variance: np.ndarray = state.key_noise[1] * (1 + theta @ theta) + state.key_noise[0] * level**2
-    return variance

@@ -19,6 +19,7 @@ from saibot.estimate.moments import KeyedMoments
 from saibot.search.corpus import Corpus
 from saibot.search.describing import Table, describe, silent
 from saibot.search.engine import Board, Candidate, Engine, Group, identity
+from saibot.search.expected import QUANTILE, Expectations
 from saibot.search.request import SearchOptions, SearchRequest
 from saibot.search.result import Dropped, Found, SearchResult, Step
 from saibot.search.state import State
@@ -88,6 +89,8 @@ class _Work:
     def __init__(self, request: SearchRequest, corpus: Corpus, options: SearchOptions) -> None:
         self.request, self.corpus, self.options = request, corpus, options
         self.engine = Engine(corpus, request if options.joins else replace(request, key=None), options)
+        key = request.key if options.rank == "expected" else None
+        self._expectations = Expectations(corpus, key) if key is not None else None
         self.additions, self._refused = additions(request, corpus) if options.unions else ([], [])
         self.moments = request.train
         self.lookups: list[tuple[str, np.ndarray]] = []
@@ -138,21 +141,29 @@ class _Work:
     def _best_join(self, *, first: bool) -> tuple[Group, Found, bool] | None:
         if not self._joinable or not len(self.engine):
             return None
-        board = self.engine.board(self.train, quantile=self.options.ranking_quantile)
+        quantile = self.options.ranking_quantile if self._expectations is None else QUANTILE
+        board = self.engine.board(self.train, quantile=quantile)
         taken = {step.found.identity for step in self.steps}
-        most = self.options.shown + len(taken) + len(self.engine.own)
-        order = [int(number) for number in board.order(most) if int(number) not in self.engine.own]
+        order = self._order(board, self.options.shown + len(taken))
         values = tuple(values for _, values in self.lookups)
         table = Table(self.moments, self.request.target, values, self.request.private)
         if first:
-            self.ranked = tuple(describe(table, self.engine.group(i), self.options) for i in order[: self.options.shown])
+            shown = order[: self.options.shown]
+            self.ranked = tuple(describe(table, self.engine.group(i), self.options, expected=gain) for i, gain in shown)
             self.dropped = (*explain_dropped(self.engine, board, self.corpus), *self._refused)
-        for number in order:
+        for number, expected in order:
             group = self.engine.group(number)
             if identity(group) not in taken:
-                found = describe(table, group, self.options)
+                found = describe(table, group, self.options, expected=expected)
                 return group, found, accepted(board, number, len(self), self.options)
         return None
+
+    def _order(self, board: Board, most: int) -> list[tuple[int, float | None]]:
+        """The numbers of the first candidates, best first, each with its expected gain where that is what counts."""
+        if self._expectations is not None:
+            return [*self._expectations.order(self.engine, board, self.train, most)]
+        order = board.order(most + len(self.engine.own))
+        return [(int(number), None) for number in order if int(number) not in self.engine.own]
 
     def _best_union(self, *, first: bool) -> tuple[Addition, UnionScore, State] | None:
         taken = {step.found.digest for step in self.steps}

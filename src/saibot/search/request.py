@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from saibot.errors import InvalidInput
 from saibot.estimate.moments import KeyedMoments
@@ -11,6 +11,8 @@ from saibot.privacy import Neighbours
 from saibot.search.terms import Terms
 from saibot.search.views import RequestKey
 from saibot.sketch import Feature
+
+Rank = Literal["usable", "potential", "expected"]
 
 
 @dataclass(frozen=True)
@@ -49,16 +51,17 @@ class SearchOptions:
     candidates. `ranking_quantile` is milder, for the order in which candidates are shown. `interval` is the confidence of
     the intervals that are shown, each for its candidate alone.
 
-    `rank` says which gain counts: `usable`, what the private values give as they are, or `potential`, what the provider's
-    raw means would give (if they were bought, or trained on in a federation). With `whole_datasets` all features of a
-    dataset are one candidate, scored jointly.
+    `rank` says which gain counts: `usable`, what the private values give as they are; `potential`, what the provider's raw
+    means would give (if they were bought, or trained on in a federation), by a bound that holds; `expected`, the best guess
+    at the same, by which the best raw table is found most often. With `whole_datasets` all features of a dataset are one
+    candidate, scored jointly.
     """
 
     most_steps: int = 5
     confidence: float = 0.9
     interval: float = 0.9
     ranking_quantile: float = 2.0
-    rank: Literal["usable", "potential"] = "usable"
+    rank: Rank = "usable"
     whole_datasets: bool = False
     always_first: bool = False  # the paper's single-dataset mode: take the best, whatever its bound
     joins: bool = True
@@ -72,5 +75,5 @@ class SearchOptions:
             raise InvalidInput("a search takes at least one step and a confidence between 0 and 1.")
         if not 0 < self.interval < 1:
             raise InvalidInput("the confidence of intervals is between 0 and 1.")
-        if self.rank not in ("usable", "potential"):
-            raise InvalidInput(f"candidates are ranked by their usable or potential gain, not by {self.rank!r}.")
+        if self.rank not in get_args(Rank):
+            raise InvalidInput(f"candidates are ranked by their usable, potential or expected gain, not by {self.rank!r}.")

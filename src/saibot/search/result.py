@@ -35,6 +35,7 @@ class Found:
     privacy_share: float | None = None  # of the gain's error: the request's privacy noise, as against sampling
     potential: float | None = None  # what the provider's raw means would give
     potential_interval: Pair | None = None
+    expected: float | None = None  # the best guess at the same, where that is what was ranked by
     via: str | None = None  # digest of the dataset whose counts lead to it, one hop further
     features: tuple[str, ...] = ()  # of a join, one or several
     units: tuple[Units, ...] = ()  # of each of them: `original = offset + scale * deviation`
@@ -57,6 +58,7 @@ class Found:
             "interval": [self.lower, self.upper],
             "potential": self.potential,
             "potential_interval": None if self.potential_interval is None else list(self.potential_interval),
+            "expected": self.expected,
             "coefficient": self.coefficient,
             "coefficient_interval": None if self.coefficient_interval is None else list(self.coefficient_interval),
             "reliability": self.reliability,

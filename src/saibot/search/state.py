@@ -138,7 +138,7 @@ class State:
         residual: np.ndarray = self.sums[:, y] - self.sums[:, x] @ self.theta()
         return residual
 
-    def _residual_noise(self) -> np.ndarray:
+    def residual_noise(self) -> np.ndarray:
         """The variance of the privacy noise in E_k, own features only."""
         x, y = self._split()
         own = [i for i in x if i < self.own]
@@ -178,7 +178,7 @@ class State:
         sums = [grouped(self.sums[:, i]) for i in x]
         target = grouped(self.sums[:, y])
         residuals = grouped(self.residual_sums())
-        weight = self._residual_weights(residuals, counts, grouped(self._residual_noise()))
+        weight = self._residual_weights(residuals, counts, grouped(self.residual_noise()))
         return Base(
             inverse=inverse,
             theta=np.append(0.0, theta),

@@ -113,5 +113,5 @@ def test_without_noise_usable_and_potential_are_one(tmp_path):
 
 
 def test_another_ranking_is_refused():
-    with pytest.raises(InvalidInput, match="usable or potential gain, not by 'best'"):
+    with pytest.raises(InvalidInput, match="usable, potential or expected gain, not by 'best'"):
         SearchOptions(rank="best")

@@ -187,7 +187,7 @@ class SearchOptions(Shape):
     hops: bool = Field(default=False, description="Also datasets that another dataset's counts lead to.")
     shown: int = Field(default=50, ge=1, le=1000, description="Ranked candidates in the result.")
     exhaustive: bool = Field(default=False, description="Try all combinations; for few candidates only.")
-    rank: Literal["usable", "potential"] = Field(default="usable", description="Which gain counts.")
+    rank: Literal["usable", "potential", "expected"] = Field(default="usable", description="Which gain counts.")
     whole_datasets: bool = Field(default=False, description="All features of a dataset are one candidate.")
 
 

@@ -14,10 +14,11 @@ from saibot.search.result import UNCLEAR
 
 COLUMNS = (
     *("rank", "dataset", "feature", "kind", "key", "gain", "lower", "upper"),
-    *("potential", "potential_lower", "potential_upper", "coefficient", "coefficient_lower", "coefficient_upper"),
+    *("potential", "potential_lower", "potential_upper", "expected"),
+    *("coefficient", "coefficient_lower", "coefficient_upper"),
     *("reliability", "privacy_share", "coverage", "rows", "step", "note", "digest"),
 )
-OPTIONAL = ("potential", "potential_interval", "coefficient_interval", "coverage", "privacy_share")
+OPTIONAL = ("potential", "potential_interval", "expected", "coefficient_interval", "coverage", "privacy_share")
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,10 @@ class ResultView:
     @property
     def with_potential(self) -> bool:
         return any(entry["potential"] is not None for entry in self.entries)
+
+    @property
+    def with_expected(self) -> bool:
+        return any(entry["expected"] is not None for entry in self.entries)
 
     @property
     def shown(self) -> str:
@@ -122,7 +127,7 @@ def result_csv(view: ResultView) -> str:
         writer.writerow([
             entry["place"], _text(entry["dataset"]), _text(entry["what"]), entry["kind"], _text(entry["on"]),
             entry["gain"], low, high, entry["potential"], *(entry["potential_interval"] or (None, None)),
-            entry["coefficient"], *(entry["coefficient_interval"] or (None, None)), entry["reliability"],
+            entry["expected"], entry["coefficient"], *(entry["coefficient_interval"] or (None, None)), entry["reliability"],
             entry["privacy_share"], entry["coverage"], entry["rows"], entry["step"], _text(entry["note"]), entry["digest"],
         ])  # fmt: skip
     return out.getvalue()
