@@ -103,13 +103,13 @@ def test_a_requester_finds_what_other_airlines_know_and_joins_it_to_its_rows(fol
 
 def test_a_private_request_is_made_of_sketches(folder):
     """With the distance as the only own feature: beside the departure delay a gain would be smaller than the noise in R2."""
-    facts = (folder / "b6.toml").read_text()
     for part in ("train", "test"):
-        (folder / f"b6.{part}.toml").write_text(facts.replace("b6-flights-2013", f"b6-{part}"))
-        table, card = f"b6.{part}.csv", f"b6.{part}.toml"
-        chosen = ("--feature", "arr_delay", "--feature", "distance=0:5000")
-        made = run("privatize", table, "--card", card, "--key", "day", *chosen, "--out", f"{part}.saibot", cwd=folder)
+        chosen = ("--part", part, "--key", "day", "--feature", "arr_delay", "--feature", "distance=0:5000")
+        made = run("privatize", f"b6.{part}.csv", *chosen, "--out", f"{part}.saibot", cwd=folder)
         assert made.returncode == 0, made.stderr
+        assert f"b6-flights-2013-{part}" in made.stdout  # a dataset of its own
+    wrong = run("privatize", "b6.test.csv", "--part", "half", "--key", "day", cwd=folder)
+    refused(wrong, "--part is train or test")
     arguments = ("--train", "train.saibot", "--test", "test.saibot", "--corpus", "corpus", "--json")
     done = run("search", *arguments, "--target", "arr_delay", cwd=folder)
     assert done.returncode == 0, done.stderr

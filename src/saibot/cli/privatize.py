@@ -39,6 +39,10 @@ def privatize(
     per_tuple: Annotated[bool, typer.Option(help="Local model: every row is privatised by itself.")] = False,
     backend: Annotated[str, typer.Option(help="Engine that aggregates: duckdb or polars.")] = "duckdb",
     new_version: Annotated[bool, typer.Option(help="The rows are a new edition of this dataset: charged anew.")] = False,
+    part: Annotated[
+        str | None,
+        typer.Option(help="train or test: this is that part of a private request, called NAME-train, without key levels."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option(help="Check everything and show the plan; charge and release nothing.")] = False,
     out: Annotated[Path | None, typer.Option(help="Where to write the sketch. Default: NAME-KEY.saibot here.")] = None,
     json: JsonOption = False,
@@ -58,6 +62,10 @@ def privatize(
     if backend not in ("duckdb", "polars"):
         raise InvalidInput(f"--backend is duckdb or polars, not {backend!r}.")
     described, chosen = _card(table, card, feature or [])
+    if part is not None:
+        if part not in ("train", "test"):
+            raise InvalidInput(f"--part is train or test, not {part!r}.")
+        described = described.for_request("train" if part == "train" else "test")
     request = ReleaseRequest(
         card=described,
         budget=budget,
@@ -102,6 +110,8 @@ def _card(table: Path, card: Path | None, features: list[str]) -> tuple[Card, tu
     from saibot.errors import InvalidInput
     from saibot.privatize import Card
 
+    if not table.exists():
+        raise InvalidInput(f"there is no table {table}.", hint="Give the path of a CSV, Parquet or Arrow file.")
     described = Card.read(card or table.with_name(table.name.split(".")[0] + ".toml"))
     document = described.model_dump(mode="json", exclude_unset=True)
     chosen = []

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from saibot.client.answers import Progress, Search, read_answer
 from saibot.client.augmented import Augmented, find_augmentation
@@ -113,7 +113,7 @@ class Requester:
     def private_part(
         self,
         part: Part,
-        which: str,
+        which: Literal["train", "test"],
         *,
         key: str | None,
         features: Sequence[str] = (),
@@ -141,11 +141,9 @@ class Requester:
             )
         if self.ledger is None:
             self.ledger = open_ledger()  # not before it is needed: who only looks has nothing to keep
-        described = read_card(card)
-        facts = described.dataset.model_copy(update={"name": f"{described.dataset.name}-{which}"})
         return privatised(
             part,
-            described.model_copy(update={"dataset": facts}),
+            read_card(card).for_request(which),
             self.ledger,
             epsilon=epsilon,
             delta=delta,

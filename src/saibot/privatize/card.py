@@ -203,6 +203,15 @@ class Card(CardPart):
             raise InvalidCard(f"the card {path} is not readable TOML: {problem}.") from None
         return cls.parse(document, folder=path.parent)
 
+    def for_request(self, part: Literal["train", "test"]) -> Card:
+        """The card of one part of a private request: a dataset of its own, because no individual is in both parts.
+
+        Without key levels: a request is read at its finest keys only, so what coarser ones took of the budget would be lost.
+        """
+        dataset = self.dataset.model_copy(update={"name": f"{self.dataset.name}-{part}"})
+        keys = {name: facts.model_copy(update={"levels": ()}) for name, facts in self.keys.items()}
+        return self.model_copy(update={"dataset": dataset, "keys": keys})
+
     @classmethod
     def parse(cls, document: dict[str, Any], *, folder: Path = Path(".")) -> Card:
         try:

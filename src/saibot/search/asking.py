@@ -165,6 +165,11 @@ def _notes(sketch: Sketch, which: str) -> tuple[str, ...]:
         found.append(f"the {which} sketch has simulated noise: it is not private")
     if header.preparation.kind == "nonprivate":
         found.append(f"the {which} sketch was prepared from its rows without paying: it is not private")
+    if header.key is not None and header.key.levels:
+        found.append(
+            f"the {which} sketch spent part of its budget on key levels, which a request is not read at: made with "
+            "`saibot privatize --part` it has less noise"
+        )
     return tuple(found)
 
 

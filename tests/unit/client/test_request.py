@@ -129,6 +129,13 @@ def test_different_budgets_are_told_and_searched_all_the_same(rows, pair, sketch
     assert any("not private" in note for note in request.terms.notes)  # the noise of these tests is simulated
 
 
+def test_budget_spent_on_key_levels_of_a_request_is_told(rows, sketch_of):
+    notes = private_request(sketch_of(rows, card("levels", features=FEATURES), "day"), target="sales").terms.notes
+    assert any("--part" in note for note in notes)
+    notes = private_request(sketch_of(rows[1:], card("none", features=FEATURES), "shop"), target="sales").terms.notes
+    assert not any("--part" in note for note in notes)
+
+
 def test_a_sketch_without_order_two_or_without_a_file_is_told(rows, sketch_of, tmp_path):
     flat = sketch_of(rows, card("flat", features=FEATURES), None, mechanism="fpm", layout="union", order=1, allocation=None,
                      budget=Budget("1", "1e-6"))  # fmt: skip

@@ -292,3 +292,12 @@ def test_a_template_with_bounds_still_to_be_filled_in_says_so(tmp_path: Path) ->
     assert "public bounds of each feature" in str(caught.value) and "TOML" not in str(caught.value)
     path.write_text(path.read_text(encoding="utf-8").replace("[FILL, FILL]", "[0, 9]"), encoding="utf-8")
     assert Card.read(path).features["y"].bounds == (0, 9)
+
+
+def test_a_part_of_a_request_is_a_dataset_of_its_own_without_key_levels() -> None:
+    day = {"column": "day", "domain": {"dates": ["2013-01-01", "2013-12-31"]}, "levels": ["month"]}
+    whole = Card.parse({"dataset": {"name": "flights"}, "features": {"delay": {"bounds": [-30, 120]}}, "keys": {"day": day}})
+    part = whole.for_request("train")
+    assert part.dataset.name == "flights-train" and part.keys["day"].levels == ()
+    assert whole.dataset.name == "flights" and whole.keys["day"].levels == ("month",)
+    assert part.features == whole.features and part.keys["day"].domain == whole.keys["day"].domain
