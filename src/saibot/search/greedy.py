@@ -155,7 +155,9 @@ class _Work:
             group = self.engine.group(number)
             if identity(group) not in taken:
                 found = describe(table, group, self.options, expected=expected)
-                return group, found, accepted(board, number, len(self), self.options)
+                # The sweep's error is an estimate. What the exact interval leaves open is not taken, whatever the sweep says.
+                clear = found.lower > 0 and accepted(board, number, len(self), self.options)
+                return group, found, clear
         return None
 
     def _order(self, board: Board, most: int) -> list[tuple[int, float | None]]:
