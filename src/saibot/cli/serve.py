@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import signal
 import socket
@@ -128,7 +129,11 @@ def listen(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as problem:
-        hint = "Another program listens there: choose another --port, or 0 for any free one."
+        hints = {
+            errno.EADDRINUSE: "Another program listens there: choose another --port, or 0 for any free one.",
+            errno.EACCES: "Ports below 1024 belong to the system: choose another --port, and put a proxy in front.",
+        }
+        hint = hints.get(problem.errno or 0, "--host is an address of this machine, such as 127.0.0.1 or 0.0.0.0.")
         reason = problem.strerror or str(problem)
         raise InvalidInput(f"cannot listen at {host}:{port} ({reason}).", hint=hint) from None
 
@@ -141,7 +146,12 @@ def _ready(address: str, settings: Settings, *, json: bool) -> None:
     if json:
         print_json({"address": address, "data": str(settings.data), "admin_token_file": str(token)})
         return
-    typer.echo(f"Saibot listens at {address}; API documentation at {address}/docs")
-    typer.echo(f"Data in {settings.data}; the admin's token in {token}")
-    typer.echo(f"  saibot login {address} --token-file {token}     # then: saibot token create NAME --role provider")
+    here = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")  # where this machine finds it
+    typer.echo(f"Saibot listens at {address}; API documentation at {here}/docs")
+    if token.is_file():
+        typer.echo(f"Data in {settings.data}; the admin's token in {token}")
+        typer.echo(f"  saibot login {here} --token-file {token}     # then: saibot token create NAME --role provider")
+    else:  # a restored platform: tokens open it as before, their texts are kept nowhere
+        typer.echo(f"Data in {settings.data}; admins sign in with the token they had")
+        typer.echo(f"  saibot login {here}     # then: saibot token create NAME --role provider")
     typer.echo("Stop with ctrl-C.")

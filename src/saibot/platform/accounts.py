@@ -58,7 +58,7 @@ class Caller:
             raise NotSignedIn("this needs a token.", hint="Send `Authorization: Bearer TOKEN`; an admin gives out tokens.")
         if role not in self.roles:
             have = " and ".join(sorted(self.roles))
-            raise NotAllowed(f"this needs the role {role}; this token has {have}.", hint=f"Ask an admin for a {role} token.")
+            raise NotAllowed(f"this needs the role {role}; this token has {have}.", hint="Ask an admin for a token with it.")
 
 
 NOBODY = Caller()
@@ -133,7 +133,7 @@ class Accounts:
         with self._database.write() as connection:
             row = connection.execute(select(tokens).where(tokens.c.id == id)).mappings().first()
             if row is None:
-                raise NotFound(f"there is no token {id}.", hint="GET /v1/tokens lists them.")
+                raise NotFound(f"there is no token {id}.", hint="List them: `saibot token list`, or GET /v1/tokens.")
             if row["revoked"] is None:
                 self._keep_an_admin(connection, id)
                 connection.execute(update(tokens).where(tokens.c.id == id).values(revoked=now()))
