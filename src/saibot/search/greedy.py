@@ -155,7 +155,7 @@ class _Work:
             group = self.engine.group(number)
             if identity(group) not in taken:
                 found = describe(table, group, self.options, expected=expected)
-                # The sweep's error is an estimate. What the exact interval leaves open is not taken, whatever the sweep says.
+                # The sweep's error is an estimate: what the exact interval leaves open is not taken, whatever it says.
                 clear = found.lower > 0 and accepted(board, number, len(self), self.options)
                 return group, found, clear
         return None
