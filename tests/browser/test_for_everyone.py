@@ -70,7 +70,8 @@ def test_everything_can_be_done_with_the_keyboard_alone(visit: Open, site: Any) 
     expect(page.get_by_role("table").filter(has_text="Sensitivity")).to_be_visible()
 
     page.goto(f"{site.address}/sign-in?next=/budget")
-    page.keyboard.type(site.tokens["united"])  # the only field has the focus
+    expect(page.locator("input:focus")).to_have_count(1)  # the only field has the focus, once the page is drawn
+    page.keyboard.type(site.tokens["united"])
     page.keyboard.press("Enter")
     page.wait_for_url(f"{site.address}/budget")
     tab_to(page, "Withdraw… ua-flights-2013 by day")
