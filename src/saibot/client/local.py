@@ -22,6 +22,7 @@ from saibot.search.terms import FeatureColumn, KeyColumn, Terms, Units
 from saibot.sketch import Feature, KeyDomain
 
 Keys = Sequence[str] | Mapping[str, KeyDomain | str | None]
+LARGEST = 1e300  # beyond, a column's mean may be no number
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,8 @@ def _units(names: tuple[str, ...], values: _Values) -> dict[str, Units]:
         cells = column[~np.isnan(column)]
         if not len(cells):
             raise InvalidTable(f"feature {name!r} has no value in the training table.", hint="Leave it out.")
+        if np.abs(cells).max() > LARGEST:
+            raise InvalidTable(f"feature {name!r} has a value beyond {LARGEST:g}.", hint="Leave it out, or scale it.")
         mean = float(cells.mean())
         peak = float(np.abs(cells - mean).max())  # squares of the largest floats overflow, of the smallest vanish
         spread = peak * float(((cells - mean) / peak).std()) if peak > 0 else 0.0

@@ -212,3 +212,9 @@ def test_units_of_any_size_give_the_same_scaled_moments(rows, factor):
         for frame in (rows, rows.assign(price=rows.price * factor))
     )
     np.testing.assert_allclose(there.products, near.products, rtol=1e-9)
+
+
+def test_a_feature_whose_mean_is_no_number_is_refused():
+    table = pd.DataFrame({"y": [1.0, 2.0, 3.0], "x": [1.7e308, 1.7e308, 1.0]})
+    with pytest.raises(InvalidTable, match="'x' has a value beyond 1e\\+300"):
+        local_request(table, target="y", features=["x"])
