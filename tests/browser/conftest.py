@@ -107,7 +107,7 @@ def write_sketches(folder: Path) -> None:
     asked = {**FLIGHTS, "distance": {"bounds": [0, 3000], "unit": "mile"}}
     own = flown[flown.carrier == "B6"].sample(frac=1, random_state=1)
     for part, rows in (("train", own[14000:]), ("test", own[:14000])):
-        release(part, rows, card(f"b6-flights-{part}", "", "one flight", asked, {"day": DAY}), "day", "3")
+        release(part, rows, card("b6-flights", "", "one flight", asked, {"day": DAY}).for_request(part), "day", "3")
 
 
 @pytest.fixture(scope="session")

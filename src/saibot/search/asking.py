@@ -43,6 +43,8 @@ def search_request(
         if test.header.budget != header.budget:
             budgets = f"{_budget(train)} and {_budget(test)}"
             notes += (f"training and test sketch have different budgets ({budgets}); each is read with its own noise",)
+    if any(sketch is not None and sketch.header.key is not None and sketch.header.key.levels for sketch in (train, test)):
+        notes += ("a request is read at its finest keys only: made with --part, its sketches spend nothing on coarser ones",)
     names = (*chosen, target)
     known = {feature.name: feature for feature in header.features}
     _check_key(train, keys)
@@ -165,11 +167,6 @@ def _notes(sketch: Sketch, which: str) -> tuple[str, ...]:
         found.append(f"the {which} sketch has simulated noise: it is not private")
     if header.preparation.kind == "nonprivate":
         found.append(f"the {which} sketch was prepared from its rows without paying: it is not private")
-    if header.key is not None and header.key.levels:
-        found.append(
-            f"the {which} sketch spent part of its budget on key levels, which a request is not read at: made with "
-            "`saibot privatize --part` it has less noise"
-        )
     return tuple(found)
 
 
