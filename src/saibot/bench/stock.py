@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sqlalchemy import insert
+from sqlalchemy import insert, text
 
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
+from saibot.platform.backup import continue_numbers
 from saibot.platform.clock import now
 from saibot.platform.describe import dataset_document, terms_of
 from saibot.platform.publishing import file_name
@@ -88,6 +89,9 @@ def fill(settings: Settings, *, stored: int, clients: int, tell: Callable[[str, 
             _store(platform, corpus, bases, packed, batch)
             done += len(batch)
             tell("storing sketches", done / max(stored, 1))
+        if not platform.database.is_sqlite:
+            with platform.database.write() as connection:  # as Postgres does by itself where tables grow slowly
+                connection.execute(text("ANALYZE"))
         accounts = platform.accounts
         roles = [
             ("provider", [f"provider-{i:03d}" for i in range(clients)]),
@@ -162,6 +166,8 @@ def _store(platform: Platform, corpus: Corpus, bases: list[Sketch], packed: list
         for table in (datasets, versions, terms):
             for start in range(0, len(rows[table]), BATCH):
                 connection.execute(insert(table), rows[table][start : start + BATCH])
+        if not platform.database.is_sqlite:
+            continue_numbers(connection, datasets)
     for base, own, named in zip(bases, packed, digests, strict=True):
         assert base.header.key is not None
         corpus.add_rows(key_id(base.header.key), _repeated(own, named))

@@ -122,7 +122,7 @@ def restore(settings: Settings, source: Path) -> BackedUp:
                     for start in range(0, len(rows), 1000):
                         connection.execute(insert(table), rows[start : start + 1000])
                     if not database.is_sqlite and "number" in table.c:
-                        _continue_numbers(connection, table)
+                        continue_numbers(connection, table)
     counts = manifest["rows"]
     return BackedUp(counts["datasets"], counts["domains"], counts["tokens"], len(manifest["files"]))
 
@@ -216,7 +216,7 @@ def _member(archive: tarfile.TarFile, name: str) -> bytes:
     return content
 
 
-def _continue_numbers(connection: Any, table: Table) -> None:
+def continue_numbers(connection: Any, table: Table) -> None:
     """Postgres numbers rows by a counter of its own, which has to know about those that were just put in."""
     last = f"(SELECT coalesce(max(number), 1) FROM {table.name})"
     connection.execute(text(f"SELECT setval(pg_get_serial_sequence('{table.name}', 'number'), {last})"))
