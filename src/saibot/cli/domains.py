@@ -42,7 +42,7 @@ def show(
 ) -> None:
     """Show a key domain: how many keys of which levels, and the first of them."""
     from saibot.client.platform import domain_to_csv
-    from saibot.privatize.safe_file import write_safely
+    from saibot.safe_file import write_safely
 
     with open_connection(platform) as opened:
         domain = opened.domain(id, version)

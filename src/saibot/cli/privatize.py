@@ -53,7 +53,7 @@ def privatize(
     from saibot.privatize.charging import charge_for
     from saibot.privatize.checking import prepare as check
     from saibot.privatize.request import describe
-    from saibot.privatize.safe_file import write_safely
+    from saibot.safe_file import write_safely
     from saibot.sketch import SUFFIX
 
     budget = terms.budget

@@ -24,7 +24,7 @@ def write_report(document: dict[str, Any], path: Path) -> None:
     from datetime import UTC, datetime
 
     from saibot.errors import InvalidInput
-    from saibot.privatize.safe_file import write_safely
+    from saibot.safe_file import write_safely
 
     try:
         from saibot.platform.pages.report import report_html

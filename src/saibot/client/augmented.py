@@ -20,7 +20,7 @@ from saibot.client.tables import read_columns, with_columns, write_augmented
 from saibot.client.values import ValueSource, looked_up
 from saibot.errors import InvalidInput
 from saibot.privatize.read import TableLike
-from saibot.privatize.safe_file import write_safely
+from saibot.safe_file import write_safely
 from saibot.search import Corpus, SearchOptions, SearchRequest, Strategy, search
 from saibot.search.document import checked_document, document_of, domain_from_json, key_label
 from saibot.search.terms import FeatureColumn, KeyColumn

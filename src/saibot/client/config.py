@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Self
 from saibot.client.platform import Platform
 from saibot.client.transport import checked_token, checked_url
 from saibot.errors import InvalidInput
+from saibot.safe_file import write_safely
 
 
 def data_folder() -> Path:
@@ -71,16 +71,7 @@ class Config:
         if self.tokens:
             lines.append("\n[tokens]\n")
             lines += [f"{_text(url)} = {_text(token)}\n" for url, token in sorted(self.tokens.items())]
-        handle, temporary = tempfile.mkstemp(dir=where.parent, prefix=".writing-")  # mkstemp gives 0600
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.writelines(lines)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, where)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_safely(where, "".join(lines).encode())
         return where
 
     def logged_in(self, url: str, token: str | None) -> Config:

@@ -17,7 +17,7 @@ TEMPLATE = Path(__file__).with_suffix(".html")
 
 def write_report(story: Story, path: Path) -> None:
     """Draw the story."""
-    from saibot.privatize.safe_file import write_safely
+    from saibot.safe_file import write_safely
 
     write_safely(path, report_html(story).encode())
 

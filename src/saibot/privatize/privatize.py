@@ -22,8 +22,8 @@ from saibot.privatize.prepare import Grid
 from saibot.privatize.read import TableLike
 from saibot.privatize.release import NoisyStatistics, choose_grid, release
 from saibot.privatize.request import Prepared, Progress, ReleaseRequest
-from saibot.privatize.safe_file import write_safely
 from saibot.privatize.schema import default_bound_squared
+from saibot.safe_file import write_safely
 from saibot.sketch import Feature, Sketch, read_sketch, write_sketch
 
 _REHEARSED_BITS = 8

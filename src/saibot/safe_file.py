@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def write_safely(path: Path, content: bytes) -> None:
-    """All of it or nothing, also through a power cut."""
+    """All of it or nothing, also through a power cut; readable by its owner only, from the first byte on."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")  # with mode 0600
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
