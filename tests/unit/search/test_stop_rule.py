@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from saibot.estimate.moments import exact_moments
+from saibot.search import RequestKey, SearchRequest, greedy, search
 from saibot.search.engine import Board
 from saibot.search.greedy import accepted
 from saibot.search.request import SearchOptions
 from saibot.search.scoring import score
 from saibot.search.state import State
 from saibot.search.sweep import sweep
+from saibot.sketch import KeyDomain
 
 D, CANDIDATES, ROWS = 60, 200, 1200
 
@@ -46,3 +50,17 @@ def test_a_rule_that_forgot_the_number_of_candidates_would_be_caught(monkeypatch
     monkeypatch.setitem(globals(), "accepted", lambda board, chosen, candidates, options: real(board, chosen, 1, options))
     rng = np.random.default_rng(3)
     assert sum(taken(rng, 0.0, 1.0) for _ in range(60)) > 0.5 * 60
+
+
+def test_a_gain_whose_exact_interval_begins_at_0_is_not_taken_whatever_the_sweep_says(exact_corpus, monkeypatch):
+    rng = np.random.default_rng(3)
+    domain, values = KeyDomain.of_range(1, D), rng.normal(size=(1, D))
+    keys = rng.integers(0, D, ROWS)
+    table = np.column_stack([rng.normal(size=ROWS), values[0][keys] + rng.normal(size=ROWS)])
+    request = SearchRequest(exact_moments(("x", "y"), table, keys, D + 1), None, "y", RequestKey.product([("k", domain)]))
+    corpus, options = exact_corpus(domain, values), SearchOptions(device="cpu")
+    assert len(search(request, corpus, options).steps) == 1
+    unclear = greedy.describe
+    monkeypatch.setattr(greedy, "describe", lambda *a, **more: replace(unclear(*a, **more), lower=0.0))
+    found = search(request, corpus, options)
+    assert not found.steps and found.stopped == "no further gain is clear of its noise"
