@@ -14,18 +14,19 @@ from saibot.client.augmented import Augmented, find_augmentation
 from saibot.client.cache import SketchCache
 from saibot.client.domains import Domains
 from saibot.client.job import Job
+from saibot.client.leaving import check_may_leave
 from saibot.client.local import Keys, local_request
 from saibot.client.platform import Platform
 from saibot.client.privatizing import open_ledger, privatised, read_card
 from saibot.client.published import Published
-from saibot.client.request import is_sketch, private_request
-from saibot.errors import InvalidInput, InvalidSketch
+from saibot.client.request import is_sketch, open_sketch, private_request
+from saibot.errors import InvalidInput
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card
 from saibot.privatize.read import TableLike
 from saibot.search import Corpus, SearchOptions
 from saibot.search.exhaustive import Exhaustive
-from saibot.sketch import Sketch, read_sketch, write_sketch
+from saibot.sketch import Sketch, write_sketch
 
 Part = TableLike | Sketch | Path | str
 
@@ -127,13 +128,8 @@ class Requester:
         The two parts must have no individual in common (`saibot split`). Each then has an account of its own in the
         ledger, called after the dataset and the part, and gets the whole budget.
         """
-        if isinstance(part, Sketch):
-            return part
         if is_sketch(part):
-            path = Path(part)
-            if not path.is_file():
-                raise InvalidSketch(f"there is no sketch {path}.")
-            return read_sketch(path)
+            return _may_leave(open_sketch(part))
         if card is None or epsilon is None:
             raise InvalidInput(
                 "a table does not go to a platform: it is privatised first, which needs its card and an epsilon.",
@@ -141,15 +137,17 @@ class Requester:
             )
         if self.ledger is None:
             self.ledger = open_ledger()  # not before it is needed: who only looks has nothing to keep
-        return privatised(
-            part,
-            read_card(card).for_request(which),
-            self.ledger,
-            epsilon=epsilon,
-            delta=delta,
-            key=key,
-            features=tuple(features),
-            progress=progress,
+        return _may_leave(
+            privatised(
+                part,
+                read_card(card).for_request(which),
+                self.ledger,
+                epsilon=epsilon,
+                delta=delta,
+                key=key,
+                features=tuple(features),
+                progress=progress,
+            )
         )
 
     def submit(
@@ -174,6 +172,9 @@ class Requester:
                 "a private request has one key.", hint="Combine several in the card: parts = [...]; or search locally."
             )
         asked = options_document(target, features, options or SearchOptions(), exhaustive=exhaustive)
+        for part in (train, test):
+            if part is not None and is_sketch(part):  # also before the other part is privatised and charged
+                check_may_leave(open_sketch(part))
         private = partial(
             self.private_part,
             key=next(iter(keys), None),
@@ -204,6 +205,11 @@ class Requester:
         done = self.job(job) if isinstance(job, str) else job
         document = done.result() | {"platform": self.platform.url}
         return Augmented(document if card is None else in_columns_of(document, read_card(card)), self.published)
+
+
+def _may_leave(sketch: Sketch) -> Sketch:
+    check_may_leave(sketch)
+    return sketch
 
 
 def options_document(
