@@ -94,7 +94,11 @@ class Requester:
         name: str = "request",
         progress: Progress = lambda stage, part: None,
     ) -> Augmented:
-        """Search with one's own rows, exactly. The corpus comes here, nothing of the request leaves, nothing is spent."""
+        """Search with one's own rows, exactly. The corpus comes here, nothing of the request leaves, nothing is spent.
+
+        All that the search and the use of its result can need is fetched first, before a row is read: the platform is asked
+        the same whatever the rows are, and nothing more when the result joins or predicts.
+        """
         corpus, notes = self.published.corpus(domain, progress=progress)
         domains = Domains(corpus)
         if is_sketch(train):
@@ -107,7 +111,7 @@ class Requester:
         strategy = Exhaustive() if exhaustive else None
         found = find_augmentation(request, corpus, options, strategy=strategy, progress=progress)
         document = found.document | {"platform": self.platform.url, "notes": [*found.document["notes"], *notes]}
-        return Augmented(document, self.published)
+        return Augmented(document, self.published.kept)
 
     # -------------------------------------------------------------------------------------------- there
 
@@ -203,7 +207,7 @@ class Requester:
     def result(self, job: Job | str, *, card: Card | Path | str | None = None) -> Augmented:
         """What a search found. With the card, keys and features are found in its columns when rows are augmented."""
         done = self.job(job) if isinstance(job, str) else job
-        document = done.result() | {"platform": self.platform.url}
+        document = done.result() | {"platform": self.platform.url, "at_home": False}  # it chose, so it may be asked
         return Augmented(document if card is None else in_columns_of(document, read_card(card)), self.published)
 
 
