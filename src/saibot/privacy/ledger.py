@@ -62,10 +62,12 @@ class Ledger:
             row = db.execute(f"SELECT source FROM charge WHERE {where} ORDER BY id DESC LIMIT 1", (value,)).fetchone()
         return row is not None and bytes(row[0]) != source
 
-    def check(self, charge: Charge) -> None:
-        """Whether a charge would be taken, without taking it."""
+    def check(self, *charges: Charge) -> None:
+        """Whether charges would be taken, one after the other, without taking any."""
         with self._file.reading() as db:
-            self._admit(db, charge)
+            for number, charge in enumerate(charges):
+                before = [other for other in charges[:number] if other.account == charge.account]
+                self._admit(db, charge, [(other.share, other.events) for other in before])
 
     def charge(self, charge: Charge) -> LedgerEntry:
         """Take the charge, or refuse it and change nothing. On return it is on disk."""
@@ -169,15 +171,15 @@ class Ledger:
 
     # ---------------------------------------------------------------------------------------------- inside
 
-    def _admit(self, db: sqlite3.Connection, charge: Charge) -> int:
+    def _admit(self, db: sqlite3.Connection, charge: Charge, pending: Sequence[Priced] = ()) -> int:
         """The edition this charge belongs to; raises if the account has other terms or too little left."""
         terms = terms_of(db, charge.account)
-        cap, earlier = charge.cap or charge.asked, list[Priced]()
+        cap, earlier = charge.cap or charge.asked, list[Priced](pending)
         if terms is not None:
             neighbours, unit, cap = terms
             _check_terms(charge, neighbours, unit, cap)
             entries = entries_of(db, "WHERE c.account = ?", (charge.account,))
-            earlier = [(entry.share, entry.events) for entry in entries]
+            earlier = [*((entry.share, entry.events) for entry in entries), *pending]
         elsewhere = db.execute(
             "SELECT account FROM charge WHERE dataset = ? AND account <> ? LIMIT 1", (charge.dataset, charge.account)
         ).fetchone()

@@ -2,7 +2,7 @@
 
 Files, frames and databases hold the same cell in many ways, and often choose one for a whole column by looking at all of
 its rows: an integer becomes a float where another cell is missing, a decimal gets another cell's digits, a day becomes a
-time. So cells are brought to one normal form here, in Python for cells in memory and as expressions for cells inside an engine:
+time. So cells are brought to one normal form here, in Python for cells in memory, as expressions for cells in an engine:
 
 - a number is its nearest float64, whatever type held it; text is a number where it reads as one (`NUMBER`, true, false);
 - a key or a level is text, NFC, without surrounding blanks; a whole number is written without a point, a midnight as its
