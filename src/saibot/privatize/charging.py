@@ -23,7 +23,7 @@ def charge_for(ready: Prepared, ledger: Ledger) -> Charge:
         "key": request.key,
         "features": list(request.features),
         "paper": request.paper_preparation,
-        "per_tuple": request.per_tuple,
+        "model": request.model,
     }
     release_id = ledger.fingerprint([json.dumps(identity, sort_keys=True).encode(), ready.source])
     return Charge(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from saibot.privacy.account import LedgerEntry
 from saibot.privacy.ledger import Ledger
-from saibot.privatize import bounds, local
+from saibot.privatize import bounds
 from saibot.privatize.aggregate import Rows, aggregate, check_room
 from saibot.privatize.assemble import assemble
 from saibot.privatize.charging import charge_for, sketch_path
@@ -57,7 +57,7 @@ def privatize(
         sketch = read_sketch(content)
         if sketch.header.simulation == noise.simulated:  # a simulation does not stand in for a release, nor the reverse
             return Released(sketch, content, stored, repeated=True)
-    if not ready.bought and not ready.component_plan and not request.per_tuple:
+    if not ready.bought and not ready.component_plan:
         # Nothing has to be drawn to know the exact sums: an unreadable table is found before it costs anything.
         progress("aggregating", None)
         exact = aggregate(ready.rows, ready.grid, order=request.order)
@@ -115,10 +115,6 @@ def _buy(ready: Prepared, noise: NoiseSource, progress: Progress) -> Rows:
 
 def _draw(ready: Prepared, noise: NoiseSource, progress: Progress) -> NoisyStatistics:
     done = _counter(progress, ready.draws)
-    if ready.request.per_tuple:
-        each = ready.draws // max(ready.row_count or 1, 1)
-        noisy, _ = local.release_locally(ready.rows, ready.plan, ready.grid, noise, done, each)
-        return noisy
     progress("aggregating", None)
     exact = aggregate(ready.rows, ready.grid, order=ready.request.order)
     return release(exact, ready.plan, noise, most_rows=ready.most_rows, done=done)
