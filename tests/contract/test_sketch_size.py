@@ -1,4 +1,4 @@
-"""What the size of a sketch tells: nothing that it does not say. It follows from public facts and the noisy numbers in it."""
+"""What the size of a sketch tells: nothing that it does not say. It follows from public facts and noisy numbers."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from saibot.privacy.ledger import Ledger
 from saibot.privacy.mechanisms import Plan
 from saibot.privatize import Card, Prepared, Released, ReleaseRequest, contribute, privatize
 from saibot.privatize.aggregate import ExactStatistics, aggregate
-from saibot.privatize.local import Cell, read_row
+from saibot.privatize.local import Cell, _table, read_row
 from saibot.privatize.noise import NoiseSource, OpenDPNoise
 from saibot.sketch import collect, read_sketch
 
@@ -187,9 +187,10 @@ def test_everybody_charges_their_own_ledger_and_the_same_report_again_costs_noth
 
 def test_a_report_and_a_sketch_of_the_same_row_are_two_releases(ledger: Ledger) -> None:
     card = CARD | {"budget": {"cap": {"epsilon": "5", "delta": "1e-6"}}}
-    reported(ROW, ledger, card=card)
-    own = pd.DataFrame([ROW]).astype({"x": float, "k": str})[["x", "y", "k", "day"]]
-    assert not privatize(own, asked(card, new_version=True), ledger).repeated
+    request = asked(card)
+    reports = [contribute(ROW, request, ledger), privatize(_table(ROW, request), request, ledger)]
+    assert [one.repeated for one in reports] == [False, False]
+    assert [one.sketch.header.model for one in reports] == ["local", "central"]
     assert len(ledger.account("t").entries) == 2  # type: ignore[union-attr]
 
 
