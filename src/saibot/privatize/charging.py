@@ -26,7 +26,7 @@ def release_identity(resolved: Resolved, ledger: Ledger) -> bytes:
         "key": request.key,
         "features": list(request.features),
         "paper": request.paper_preparation,
-        "per_tuple": request.per_tuple,
+        "model": request.model,
     }
     return ledger.fingerprint([json.dumps(identity, sort_keys=True).encode()])
 

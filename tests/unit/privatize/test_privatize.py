@@ -186,7 +186,6 @@ WAYS: dict[str, dict[str, Any]] = {
     "Laplace": {"budget": Budget("0.5")},
     "bought bounds": {"card": card(features=BOUGHT)},
     "component": {"card": card(component={"of": ["x", "y"]})},
-    "local": {"per_tuple": True},
     "paper": {"paper_preparation": True, "features": ("x", "y")},
 }
 
@@ -297,7 +296,6 @@ def test_a_repeat_of_a_file_is_recognised_by_its_bytes(ledger: Ledger, tmp_path:
         {"layout": "semiring"},
         {"bound": Decimal(1)},
         {"allocation": "alg2"},
-        {"per_tuple": True},
         {"card": card(features=CARD["features"] | {"x": {"bounds": [0, 11]}})},
         {"card": card(keys=CARD["keys"] | {"k": {"column": "key", "domain": {"values": ["a", "b"], "id": "abc"}}})},
     ],
@@ -409,7 +407,7 @@ HOPELESS: dict[str, tuple[type[SaibotError], str, Table, dict[str, Any]]] = {
     "a ragged file": (InvalidTable, "cannot be read", csv_with(f"x,y,key\n1,2,a\n1,2,a,{CANARY}\n"), NUMERIC),
     "no such file": (InvalidTable, "no table", lambda folder: folder / "gone.csv", {}),
     "an empty table": (InvalidTable, "no rows", lambda _: rows()[:0], {}),
-    "an empty table, local": (InvalidTable, "no rows", lambda _: rows()[:0], {"per_tuple": True}),
+    "an empty table, local": (InvalidTable, "no rows", lambda _: rows()[:0], {"model": "local"}),
     "an empty table, paper": (InvalidTable, "no rows", lambda _: rows()[:0], NUMERIC | {"paper_preparation": True}),
     "key domain missing": (InvalidDomain, "gone.csv is missing", lambda _: rows(), {"key": "gone"}),
     "classical with epsilon > 1": (

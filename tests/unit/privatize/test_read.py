@@ -377,3 +377,14 @@ def test_opening_a_table_looks_at_no_row() -> None:
     with pytest.raises(InvalidTable) as caught:
         list(source.content())
     assert "4711" not in str(caught.value)
+
+
+@pytest.mark.parametrize("backend", ["duckdb", "polars"])
+@pytest.mark.parametrize("before", ["", "\n", "\r\n\r\n", "\ufeff"])
+def test_empty_lines_before_the_names_do_not_turn_names_into_a_row(
+    tmp_path: Path, before: str, backend: BackendName
+) -> None:
+    end = "\r\n" if "\r" in before else "\n"
+    (tmp_path / "t.csv").write_text(f"{before}x, o{end}1,E{end}2,F{end}", encoding="utf-8", newline="")
+    source = open_table(tmp_path / "t.csv", backend=backend)
+    assert source.fetch(source.table).to_pylist() == [{"x": "1", "o": "E"}, {"x": "2", "o": "F"}]
