@@ -142,7 +142,7 @@ class _Drawing:
         card["dataset"]["neighbours"] = "add-remove" if adding else "replace-one"
         if by_id:
             columns["id"] = self.one_of((INT_IDS, TEXT_IDS))
-            card["dataset"] |= {"id": "id", "rows_per_individual": int(self.rng.integers(1, 4))}
+            card["dataset"] |= {"id": "id", "rows_per_individual": self.one_of((1, 1, 2, 3))}
         if by_id or adding:
             card["dataset"]["max_rows"] = 1000
         if mechanism == "joint":
@@ -202,7 +202,7 @@ class _Drawing:
         for number in range(count):
             row = {name: self._cell(kind, odd=missing) for name, kind in columns.items() if name != "id"}
             if "id" in columns:
-                row["id"] = columns["id"].usual[number % max(count // 3, 1)]
+                row["id"] = columns["id"].usual[number % max(count // 4, 1)]
             rows.append({name: row[name] for name in columns})
         return tuple(rows)
 

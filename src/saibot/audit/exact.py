@@ -71,6 +71,7 @@ class Comparison:
     part: str
     broken: str | None = None
     said: str = ""
+    claim: float = 0.0
 
 
 def measure(
@@ -102,11 +103,11 @@ def compare(one: Measured | Refused, other: Measured | Refused) -> Comparison:
         changed = int((apart != 0).sum())
         if mine.touched is not None and changed > mine.touched:
             said = f"{changed} numbers of {mine.name} change, {mine.touched} at most are claimed"
-            return Comparison(max(ratio, changed / mine.touched), mine.name, TOUCHED, said)
+            return Comparison(ratio, mine.name, TOUCHED, said, mine.claim)
         if ratio > worst.ratio:
             broken = ratio > 1 + ARITHMETIC + mine.slack
             said = f"{mine.name} moves {ratio:.3g} times as far as is claimed" if broken else ""
-            worst = Comparison(ratio, mine.name, FAR if broken else None, said)
+            worst = Comparison(ratio, mine.name, FAR if broken else None, said, mine.claim)
     return worst
 
 
@@ -164,9 +165,9 @@ def _statistics(name: str, exact: ExactStatistics, plan: Plan, noise_factor: flo
             slack = (m if plan.noise == "gaussian" else m * (m + 1) / 2) / (block.sensitivity * float(exact.grid.one) ** 2)
     if plan.mu is not None:
         return Part(name, values, plan.mu, 2, slack, plan.touched)
-    # The noise of a Laplace law is sqrt(2) times its decay length.
-    claim = float(plan.request.budget.epsilon * plan.request.share) / math.sqrt(2)
-    return Part(name, values, claim, 1, slack, plan.touched)
+    # The standard deviation of a Laplace law is sqrt(2) times its decay length, which epsilon is measured in.
+    claim = float(plan.request.budget.epsilon * plan.request.share)
+    return Part(name, values * math.sqrt(2), claim, 1, slack, plan.touched)
 
 
 def _public(ready: Prepared) -> dict[str, Any]:

@@ -45,6 +45,11 @@ class Outcome:
     skipped: int  # tables that the library did not make
     refused: int  # pairs of which neither table is released: nothing to compare
     broken: tuple[Broken, ...]
+    claim: float = 0.0  # of the pair with the largest ratio, in units of noise: mu for Gaussian noise
+
+    @property
+    def compared(self) -> int:
+        return len(self.ratios) + sum(entry.ratio is None for entry in self.broken)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -79,14 +84,17 @@ def sweep(
     workers: int = 1,
     done: Callable[[int], None] = lambda count: None,
 ) -> Iterator[Outcome]:
-    """Outcomes until so many pairs were compared, or the time is over. `first` is the number of the case to begin with."""
+    """All tight cases, then random ones until so many of their pairs were compared, or the time is over.
+
+    `first` is the number of the case to begin with, where an earlier sweep ended.
+    """
     end = None if seconds is None else time.monotonic() + seconds
-    compared = 0
+    compared, tight = 0, len(tight_cases())
     for outcome in _outcomes(seed, first, tuple(sources), noise_factor, workers):
-        compared += len(outcome.ratios) + sum(entry.ratio is None for entry in outcome.broken)
+        compared += outcome.compared if outcome.number >= tight else 0
         done(compared)
         yield outcome
-        if compared >= pairs or (end is not None and time.monotonic() > end):
+        if (compared >= pairs and outcome.number + 1 >= tight) or (end is not None and time.monotonic() > end):
             return
 
 
@@ -118,7 +126,8 @@ def tried(seed: int, number: int, sources: tuple[str, ...] = (), noise_factor: f
     with tempfile.TemporaryDirectory(prefix="saibot-audit-") as folder:
         bench = Bench(Path(folder), noise_factor)
         measured = [bench.measure(case, version, source) for version in range(len(case.versions))]
-    ratios, refused, broken = [], 0, []
+    ratios: list[float] = []
+    refused, broken, claim = 0, [], 0.0
     for one, other in case.pairs():
         first, second = measured[one], measured[other]
         if first is None or second is None:
@@ -128,12 +137,13 @@ def tried(seed: int, number: int, sources: tuple[str, ...] = (), noise_factor: f
         if found.part == "refused":
             refused += 1
         elif finite:
+            claim = found.claim if found.ratio > max(ratios, default=0.0) else claim
             ratios.append(found.ratio)
         if found.broken is not None:
             ratio = found.ratio if finite else None
             broken.append(Broken(number, source.name, one, other, found.broken, ratio, found.said))
     skipped = sum(entry is None for entry in measured)
-    return Outcome(number, case.group, source.name, tuple(ratios), skipped, refused, tuple(broken))
+    return Outcome(number, case.group, source.name, tuple(ratios), skipped, refused, tuple(broken), claim)
 
 
 @dataclass(frozen=True)
