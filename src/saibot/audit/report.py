@@ -53,7 +53,7 @@ def report_html(found: Audit) -> str:
         f'<p class="dim">{datetime.now(UTC).date().isoformat()}, seed {found.terms.seed}'
         + (f", noise scaled by {found.terms.noise_factor:g} on purpose" if found.terms.noise_factor != 1 else "")
         + "</p>",
-        "<p>What is not disproved is not thereby proved: that is what the proofs are for. This page says what was tried.</p>",
+        "<p>What is not disproved is not thereby proved: that is what proofs are for. This page tells what was tried.</p>",
         "<h2>Neighbouring tables, from file to statistics</h2>",
         f"<p>{found.compared:,} pairs of tables that differ in one individual went through reading, preparation and "
         f"aggregation. Their exact statistics may lie no further apart than the plan claims, in units of its noise: "
