@@ -14,18 +14,19 @@ from saibot.client.augmented import Augmented, find_augmentation
 from saibot.client.cache import SketchCache
 from saibot.client.domains import Domains
 from saibot.client.job import Job
+from saibot.client.leaving import check_may_leave
 from saibot.client.local import Keys, local_request
 from saibot.client.platform import Platform
 from saibot.client.privatizing import open_ledger, privatised, read_card
 from saibot.client.published import Published
-from saibot.client.request import is_sketch, private_request
-from saibot.errors import InvalidInput, InvalidSketch
+from saibot.client.request import is_sketch, open_sketch, private_request
+from saibot.errors import InvalidInput
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card
 from saibot.privatize.read import TableLike
 from saibot.search import Corpus, SearchOptions
 from saibot.search.exhaustive import Exhaustive
-from saibot.sketch import Sketch, read_sketch, write_sketch
+from saibot.sketch import Sketch, write_sketch
 
 Part = TableLike | Sketch | Path | str
 
@@ -93,7 +94,11 @@ class Requester:
         name: str = "request",
         progress: Progress = lambda stage, part: None,
     ) -> Augmented:
-        """Search with one's own rows, exactly. The corpus comes here, nothing of the request leaves, nothing is spent."""
+        """Search with one's own rows, exactly. The corpus comes here, nothing of the request leaves, nothing is spent.
+
+        All that the search and the use of its result can need is fetched first, before a row is read: the platform is asked
+        the same whatever the rows are, and nothing more when the result joins or predicts.
+        """
         corpus, notes = self.published.corpus(domain, progress=progress)
         domains = Domains(corpus)
         if is_sketch(train):
@@ -106,7 +111,7 @@ class Requester:
         strategy = Exhaustive() if exhaustive else None
         found = find_augmentation(request, corpus, options, strategy=strategy, progress=progress)
         document = found.document | {"platform": self.platform.url, "notes": [*found.document["notes"], *notes]}
-        return Augmented(document, self.published)
+        return Augmented(document, self.published.kept)
 
     # -------------------------------------------------------------------------------------------- there
 
@@ -127,13 +132,8 @@ class Requester:
         The two parts must have no individual in common (`saibot split`). Each then has an account of its own in the
         ledger, called after the dataset and the part, and gets the whole budget.
         """
-        if isinstance(part, Sketch):
-            return part
         if is_sketch(part):
-            path = Path(part)
-            if not path.is_file():
-                raise InvalidSketch(f"there is no sketch {path}.")
-            return read_sketch(path)
+            return _may_leave(open_sketch(part))
         if card is None or epsilon is None:
             raise InvalidInput(
                 "a table does not go to a platform: it is privatised first, which needs its card and an epsilon.",
@@ -141,15 +141,17 @@ class Requester:
             )
         if self.ledger is None:
             self.ledger = open_ledger()  # not before it is needed: who only looks has nothing to keep
-        return privatised(
-            part,
-            read_card(card).for_request(which),
-            self.ledger,
-            epsilon=epsilon,
-            delta=delta,
-            key=key,
-            features=tuple(features),
-            progress=progress,
+        return _may_leave(
+            privatised(
+                part,
+                read_card(card).for_request(which),
+                self.ledger,
+                epsilon=epsilon,
+                delta=delta,
+                key=key,
+                features=tuple(features),
+                progress=progress,
+            )
         )
 
     def submit(
@@ -174,6 +176,9 @@ class Requester:
                 "a private request has one key.", hint="Combine several in the card: parts = [...]; or search locally."
             )
         asked = options_document(target, features, options or SearchOptions(), exhaustive=exhaustive)
+        for part in (train, test):
+            if part is not None and is_sketch(part):  # also before the other part is privatised and charged
+                check_may_leave(open_sketch(part))
         private = partial(
             self.private_part,
             key=next(iter(keys), None),
@@ -202,8 +207,13 @@ class Requester:
     def result(self, job: Job | str, *, card: Card | Path | str | None = None) -> Augmented:
         """What a search found. With the card, keys and features are found in its columns when rows are augmented."""
         done = self.job(job) if isinstance(job, str) else job
-        document = done.result() | {"platform": self.platform.url}
+        document = done.result() | {"platform": self.platform.url, "at_home": False}  # it chose, so it may be asked
         return Augmented(document if card is None else in_columns_of(document, read_card(card)), self.published)
+
+
+def _may_leave(sketch: Sketch) -> Sketch:
+    check_may_leave(sketch)
+    return sketch
 
 
 def options_document(
