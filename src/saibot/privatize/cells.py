@@ -2,7 +2,7 @@
 
 Files, frames and databases hold the same cell in many ways, and often choose one for a whole column by looking at all of
 its rows: an integer becomes a float where another cell is missing, a decimal gets another cell's digits, a day becomes a
-time. So cells are brought to one normal form here, in Python for cells in memory and as expressions for cells inside an engine:
+time. So cells are brought to one normal form here, in Python for cells in memory, as expressions for cells in an engine:
 
 - a number is its nearest float64, whatever type held it; text is a number where it reads as one (`NUMBER`, true, false);
 - a key or a level is text, NFC, without surrounding blanks; a whole number is written without a point, a midnight as its
@@ -148,7 +148,9 @@ def comparable_text(cell: ir.Column) -> ir.StringValue:
     """A text that is the same for cells of the same value, whatever type holds them. For hashes that stay here."""
     kind = cell.type()
     if kind.is_numeric() or kind.is_boolean() or kind.is_null():
-        text = number_in(cell).cast("string")
+        number = number_in(cell)
+        # A frame of floats holds a missing cell as NaN, and the same one as missing where somebody's text made it objects.
+        text = ibis.ifelse(number.isnan(), ibis.null("string"), number.cast("string"))
     elif kind.is_date() or kind.is_timestamp():
         text = _timestamp(cell).cast("string").re_replace(_MIDNIGHT, "")
     elif kind.is_string():
