@@ -195,19 +195,19 @@ class _Drawing:
     # -------------------------------------------------------------------------------------------- rows
 
     def _others(self, columns: dict[str, ColumnKind]) -> tuple[Row, ...]:
-        # Few missing cells: one more of them must not be the first of its column in no case at all, nor in all.
-        missing = self.one_of((0.0, 0.0, 0.0, 0.1))
+        # In most cases none: the individual's odd cell is then the first of its column, and changes most.
+        odd = self.one_of((0.0, 0.0, 0.0, 0.1))
         count = int(self.rng.integers(5, 40))
         rows = []
         for number in range(count):
-            row = {name: self._cell(kind, odd=missing) for name, kind in columns.items() if name != "id"}
+            row = {name: self._cell(kind, odd=odd) for name, kind in columns.items() if name != "id"}
             if "id" in columns:
                 row["id"] = columns["id"].usual[number % max(count // 4, 1)]
             rows.append({name: row[name] for name in columns})
         return tuple(rows)
 
     def _cell(self, kind: ColumnKind, *, odd: float = 0.0) -> Cell:
-        return None if self.chance(odd) else self.one_of(kind.usual)
+        return self.one_of(kind.odd if self.chance(odd) else kind.usual)
 
     def _versions(self, columns: dict[str, ColumnKind], *, adding: bool, by_id: bool) -> tuple[tuple[Row, ...], ...]:
         """Usual rows, two opposite extremes, and rows with an odd cell or two."""

@@ -5,7 +5,8 @@ mixture that a library refuses is no table of that form, and is skipped.
 
 What no reader could mend, because the library has replaced other rows' cells before anyone sees them, is not asked for:
 whole numbers beyond 2^53 in keys, levels and ids (pandas makes floats of them beside a missing cell), truths and numbers in
-one column (Polars and Arrow turn truths into 1 and 0 there). `saibot.audit.cells` has no such columns.
+one column (Polars and Arrow turn truths into 1 and 0 there). `saibot.audit.cells` has no such columns. Whole numbers beyond
+64 bits are no Parquet file of Polars: it writes the whole column in a type of its own, which nobody else reads.
 """
 
 from __future__ import annotations
@@ -83,7 +84,10 @@ def _parquet_of_pandas(rows: Sequence[Row], columns: Columns, folder: Path) -> P
 
 def _parquet_of_polars(rows: Sequence[Row], columns: Columns, folder: Path) -> Path:
     path = folder / "table.parquet"
-    _polars(rows, columns, folder).write_parquet(path)
+    frame = _polars(rows, columns, folder)
+    if any(str(kind) == "Int128" for kind in frame.dtypes):
+        raise LibraryRefused("Int128")
+    frame.write_parquet(path)
     return path
 
 

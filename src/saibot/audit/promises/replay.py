@@ -31,7 +31,7 @@ class Seen:
     charges: int = 0
 
 
-def replay() -> Iterable[Verdict]:
+def replays_alike() -> Iterable[Verdict]:
     """Release, let the table stay or change, and release again: both must look the same."""
     yield _alike("a repeat returns the stored sketch, whatever the table is now", ASKED, _is_a_replay)
     yield _alike("a new version costs and draws anew, whatever the table is now", replace(ASKED, new_version=True), _is_new)

@@ -14,7 +14,7 @@ ROWS = ("Grace Hopper,85,1906-12-09,3.5", "Ada Lovelace,36,1815-12-10,4.5", "Emm
 CELLS = ("Grace Hopper", "85", "1906-12-09", "3.5")
 
 
-def template() -> Iterable[Verdict]:
+def template_has_no_cells() -> Iterable[Verdict]:
     """`saibot init` on files without a header: nothing of the first row may stand in the card, nor in the refusal."""
     promise = "init writes no cell of a table without a header into the card"
     for name, separator in (("people.csv", ","), ("people.tsv", "\t")):

@@ -45,7 +45,7 @@ class SimulatedNoise(OpenDPNoise):
     simulated = True
 
 
-def wire() -> Iterable[Verdict]:
+def wire_is_silent() -> Iterable[Verdict]:
     try:
         import saibot.platform  # noqa: F401
     except ImportError:
