@@ -148,7 +148,9 @@ def comparable_text(cell: ir.Column) -> ir.StringValue:
     """A text that is the same for cells of the same value, whatever type holds them. For hashes that stay here."""
     kind = cell.type()
     if kind.is_numeric() or kind.is_boolean() or kind.is_null():
-        text = number_in(cell).cast("string")
+        number = number_in(cell)
+        # A frame of floats holds a missing cell as NaN, and the same one as missing where somebody's text made it objects.
+        text = ibis.ifelse(number.isnan(), ibis.null("string"), number.cast("string"))
     elif kind.is_date() or kind.is_timestamp():
         text = _timestamp(cell).cast("string").re_replace(_MIDNIGHT, "")
     elif kind.is_string():

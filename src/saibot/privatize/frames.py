@@ -43,7 +43,11 @@ def _column(table: Any, position: int) -> pa.ChunkedArray:
     if isinstance(table, pa.Table | pa.RecordBatch):
         return normal_column(table.column(position))
     if _library(table) == "polars":
+        import polars as pl
+
         series = table.to_series(position)
+        if "128" in str(series.dtype):  # one cell beyond 64 bits makes such integers of all, which Arrow does not have
+            series = series.cast(pl.Float64)
         return _text_column(series.to_list()) if str(series.dtype) == "Object" else normal_column(series.to_arrow())
     return _pandas_column(table.iloc[:, position])
 

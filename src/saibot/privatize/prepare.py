@@ -66,9 +66,10 @@ def grid_values(number: ir.FloatingColumn, feature: Feature, grid: Grid) -> ir.F
     missing = math.floor((feature.missing - offset) * factor + 0.5) if feature.missing is not None else 0
     missing = min(max(missing, -grid.one), grid.one)  # not one of the checked end points: it may have lost other digits
     return ibis.cases(
+        # First of all: DuckDB may find from a Parquet file's statistics, in which no NaN counts, that all cells lie between.
+        (number.isnull() | number.isnan(), _float(missing)),
         (number.between(_float(lower), _float(upper)), (number - _float(offset)) * _float(factor)),
         (number < _float(lower), _float(-grid.one)),
-        (number.isnull() | number.isnan(), _float(missing)),
         else_=_float(grid.one),
     )
 

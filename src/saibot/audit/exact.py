@@ -1,0 +1,182 @@
+"""What a release would measure of a table, without its noise, through the very code that releases use.
+
+Two neighbouring tables are then compared part by part: how far apart their statistics are in units of the noise that the
+plan claims, against what it claims that one individual can move. There is no noise in it, so one pair beyond the claim is
+enough to disprove it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from saibot.audit.cases import Case
+from saibot.audit.sources import SourceKind
+from saibot.audit.worst_pairs import exact_vector, noise_vector
+from saibot.errors import SaibotError
+from saibot.privacy.ledger import Ledger
+from saibot.privacy.mechanisms import Plan
+from saibot.privatize import bounds
+from saibot.privatize.aggregate import ExactStatistics, Rows, aggregate
+from saibot.privatize.checking import prepare
+from saibot.privatize.component import component_of
+from saibot.privatize.read import TableLike
+from saibot.privatize.release import NoisyStatistics, choose_grid
+from saibot.privatize.request import Prepared, describe
+from saibot.privatize.schema import Column, numeric_feature
+
+ARITHMETIC = 1e-9  # what floats lose between a plan and its check
+FAR, TOUCHED, REFUSAL, FACTS = "moved too far", "touches too many numbers", "refusal differs", "a public fact differs"
+_TYPICAL = (0.0, 10.0)  # bounds and component that both tables of a pair are given as if bought: any will do
+_FINE = np.linspace(-16.0, 16.0, 129)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Numbers that one purchase reads, in units of its noise, and what it claims an individual can move."""
+
+    name: str
+    values: np.ndarray
+    claim: float
+    order: float  # of the norm: 2 for Gaussian noise, 1 for Laplace, infinity for scores
+    slack: float = 0.0
+    touched: int | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One table as a release sees it: all that is public about it, and the parts that get noise."""
+
+    facts: Any
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why there is no release, as its own error says."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A pair: the largest ratio of measured to claimed over its parts, and what is wrong with it, if anything is."""
+
+    ratio: float
+    part: str
+    broken: str | None = None
+    said: str = ""
+    claim: float = 0.0
+
+
+def measure(
+    table: TableLike, case: Case, source: SourceKind, ledger: Ledger, *, noise_factor: float = 1.0
+) -> Measured | Refused:
+    """Go through preparation and aggregation as a release does. `noise_factor` pretends noise of another size."""
+    try:
+        ready = prepare(table, case.request(source.backend), ledger)
+        parts = list(_parts(ready, noise_factor))
+    except SaibotError as problem:
+        return Refused(problem.message)
+    return Measured(_public(ready), tuple(parts))
+
+
+def compare(one: Measured | Refused, other: Measured | Refused) -> Comparison:
+    if isinstance(one, Refused) or isinstance(other, Refused):
+        if isinstance(one, Refused) and isinstance(other, Refused):
+            return Comparison(0.0, "refused")
+        refused = one if isinstance(one, Refused) else other
+        assert isinstance(refused, Refused)
+        return Comparison(math.inf, "refusal", REFUSAL, refused.message)
+    if one.facts != other.facts:
+        names = [name for name in one.facts if one.facts[name] != other.facts.get(name)]
+        return Comparison(math.inf, "public facts", FACTS, ", ".join(names))
+    worst = Comparison(0.0, "nothing")
+    for mine, theirs in zip(one.parts, other.parts, strict=True):
+        apart = mine.values - theirs.values
+        ratio = float(np.linalg.norm(apart, ord=mine.order)) / mine.claim
+        changed = int((apart != 0).sum())
+        if mine.touched is not None and changed > mine.touched:
+            said = f"{changed} numbers of {mine.name} change, {mine.touched} at most are claimed"
+            return Comparison(ratio, mine.name, TOUCHED, said, mine.claim)
+        if ratio > worst.ratio:
+            broken = ratio > 1 + ARITHMETIC + mine.slack
+            said = f"{mine.name} moves {ratio:.3g} times as far as is claimed" if broken else ""
+            worst = Comparison(ratio, mine.name, FAR if broken else None, said, mine.claim)
+    return worst
+
+
+# ------------------------------------------------------------------------------------------------ parts
+
+
+def _parts(ready: Prepared, noise_factor: float) -> Iterable[Part]:
+    """All that a release of this request reads from the rows, in the order in which it does."""
+    rows = ready.rows
+    for column in rows.columns:
+        if column.name in ready.bought:
+            yield from _scores(rows, column)
+    # What was bought is public to what comes after: both tables of a pair get the same, whatever it is.
+    rows = replace(rows, columns=[_as_if_bought(column) for column in rows.columns])
+    if ready.component_plan is not None:
+        grid = choose_grid(ready.component_plan, most_rows=ready.most_rows)
+        moments = aggregate(replace(rows, key=None), grid, order=2)
+        yield _statistics("the component's moments", moments, ready.component_plan, noise_factor)
+        facts = ready.request.card.component
+        assert facts is not None
+        count = len(rows.columns)
+        flat = NoisyStatistics((), {0: np.ones(1), 1: np.zeros(count), 2: np.eye(count)[np.triu_indices(count)]})
+        rows = replace(rows, component=component_of(flat, rows, facts, 1.0))
+    exact = aggregate(rows, ready.grid, order=ready.request.order)
+    yield _statistics("the release", exact, ready.plan, noise_factor)
+
+
+def _scores(rows: Rows, column: Column) -> Iterable[Part]:
+    """The scores of the three choices that bounds are bought with."""
+    facts = column.to_buy
+    assert facts is not None
+    low, high = (Fraction(q).limit_denominator(1000) for q in facts.quantiles)
+    coarse = bounds.ranks(rows, column, bounds.COARSE, magnitude=True)
+    fine = bounds.ranks(rows, column, tuple(_FINE))
+    for (below, total), quantile in ((coarse, max(high, 1 - low)), (fine, low), (fine, high)):
+        scores = bounds.rank_scores(below, total, quantile).astype(float)
+        claim = quantile.denominator * rows.rows_per_individual
+        yield Part(f"the scores of {column.name}'s bounds", scores, claim, math.inf)
+
+
+def _as_if_bought(column: Column) -> Column:
+    if column.feature is not None:
+        return column
+    missing = None if column.facts.missing is None else min(max(column.facts.missing, _TYPICAL[0]), _TYPICAL[1])
+    facts = column.facts.model_copy(update={"missing": missing})
+    return replace(column, feature=numeric_feature(column.name, facts, *_TYPICAL))
+
+
+def _statistics(name: str, exact: ExactStatistics, plan: Plan, noise_factor: float) -> Part:
+    values = exact_vector(exact, plan) / (noise_vector(exact, plan) * noise_factor)
+    slack = 0.0
+    for block in plan.blocks:
+        if block.centred:  # its noise is raised by what rounding to whole numbers can add: see `release`
+            m = plan.request.features
+            slack = (m if plan.noise == "gaussian" else m * (m + 1) / 2) / (block.sensitivity * float(exact.grid.one) ** 2)
+    if plan.mu is not None:
+        return Part(name, values, plan.mu, 2, slack, plan.touched)
+    # The standard deviation of a Laplace law is sqrt(2) times its decay length, which epsilon is measured in.
+    claim = float(plan.request.budget.epsilon * plan.request.share)
+    return Part(name, values * math.sqrt(2), claim, 1, slack, plan.touched)
+
+
+def _public(ready: Prepared) -> dict[str, Any]:
+    """What the sketch's header and a dry run tell of a table; it must be the same for its neighbours."""
+    features = [None if column.feature is None else column.feature.model_dump() for column in ready.rows.columns]
+    key = ready.rows.key
+    return describe(ready) | {
+        "features": features,
+        "levels": key.level_sizes if key else (),
+        "most_rows": ready.most_rows,
+        "bought": dict(ready.bought),
+    }

@@ -1,0 +1,53 @@
+"""Cells that libraries and engines hold in several ways: what they mean, and what follows from it, is the same in all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from saibot.privacy.ledger import Ledger
+from saibot.privatize import Card, ReleaseRequest, prepare
+from saibot.privatize.aggregate import aggregate
+
+from .conftest import BUDGET, REPLACE_ONE
+
+
+def sums(table: Any, ledger: Ledger, dataset: dict[str, Any] | None = None, key: str | None = None) -> np.ndarray:
+    facts = {"name": "t", "max_rows": 100} | (dataset or {})
+    domain = {"k": {"domain": {"range": [1, 5]}}}
+    card = Card.parse({"dataset": facts, "features": {"x": {"bounds": [0, 10]}}, "keys": domain})
+    ready = prepare(table, ReleaseRequest(card, BUDGET, REPLACE_ONE, key=key), ledger)
+    found = aggregate(ready.rows, ready.grid, order=2)
+    return found.levels[0] if key else found.whole
+
+
+@pytest.mark.parametrize("cell", [float("nan"), None])
+def test_a_cell_that_is_no_number_in_a_parquet_file_is_missing_whatever_its_statistics_say(cell, tmp_path, ledger):
+    """All numbers of the file lie within the bounds, and its statistics tell the engine so; a NaN is not among them."""
+    table = pa.table({"x": pa.array([2.5, 2.5, cell], pa.float64())})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    expected = sums(pa.table({"x": [2.5, 2.5, 5.0]}), ledger)
+    assert np.array_equal(sums(tmp_path / "t.parquet", ledger), expected)
+
+
+def test_a_whole_number_beyond_64_bits_in_a_polars_frame_is_a_large_number(ledger):
+    usual, huge = pl.DataFrame({"x": [1, 2, 10]}), pl.DataFrame({"x": [1, 2, 2**70]}, strict=False)
+    assert "128" in str(huge.schema["x"])
+    assert np.array_equal(sums(huge, ledger), sums(usual, ledger))
+
+
+def test_which_rows_are_kept_does_not_depend_on_how_a_frame_holds_missing_cells(tmp_path: Path):
+    """Somebody's text turns a column of floats, whose missing cells are NaN, into one of objects, where they are None."""
+    numbers = pd.DataFrame({"who": [1, 1, 2], "x": [5.0, 5.0, 5.0], "k": [5, None, 1]})
+    objects = numbers.assign(k=pd.Series([5, None, "1"], dtype=object))
+    kept = {"id": "who", "rows_per_individual": 1}
+    for number in range(12):  # each ledger keeps other rows
+        ledger = Ledger(tmp_path / str(number))
+        assert np.array_equal(sums(numbers, ledger, kept, "k"), sums(objects, ledger, kept, "k"))
