@@ -251,7 +251,7 @@ def test_a_column_of_texts_whose_bounds_are_bought_is_pointed_out_before_anythin
     with pytest.raises(InvalidInput, match="Nothing was charged"):
         privatize(table, request, ledger, ask=lambda doubt: heard.append(doubt.text) is not None)
     assert heard == ["no cell of column 'x' reads as a number; such cells count as missing."] and ledger.accounts() == []
-    with pytest.raises(InvalidInput, match="reads as a number.*--yes") as caught:
+    with pytest.raises(InvalidInput, match=r"reads as a number.*--yes") as caught:
         privatize(table, request, ledger)
     assert "4711" not in str(caught.value) and ledger.accounts() == []
     assert privatize(table, replace(request, yes=True), ledger).notes == tuple(heard)
