@@ -46,6 +46,7 @@ def charge_for(ready: Prepared, resolved: Resolved, ledger: Ledger, share: Share
         release=release_identity(resolved, ledger),
         share=share,
         new_version=request.new_version,
+        rows_per_individual=facts.rows_per_individual,
     )
 
 

@@ -374,10 +374,15 @@ def test_a_release_by_row_never_enters_an_account_of_individuals(ledger: Ledger)
 
 
 def test_a_release_by_individual_may_enter_an_account_of_rows(ledger: Ledger):
+    """At its own price if it keeps several rows of each; at twice that if one: a row may change hands, which moves two."""
     ledger.charge(pure("0.3"))
-    ledger.charge(pure("0.3", unit="patient"))
+    ledger.charge(pure("0.3", unit="patient", rows_per_individual=2))
     account = ledger.account("taxi")
     assert account is not None and account.unit is None and account.spent_epsilon == pytest.approx(0.6)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(pure("0.3", unit="patient"))
+    ledger.charge(pure("0.1", unit="patient"))
+    assert ledger.account("taxi").spent_epsilon == pytest.approx(0.8)  # type: ignore[union-attr]
 
 
 def test_a_split_counts_once_its_parts_are_written_and_no_longer_than_they_stay(ledger: Ledger):
