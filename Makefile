@@ -50,4 +50,4 @@ screenshots: $(READY) ## look at every page: light and dark, wide and narrow, in
 
 clean: ## remove .venv, caches and build outputs
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src research tests -name __pycache__ -type d -prune -exec rm -rf {} +
