@@ -1,66 +1,33 @@
-"""The paper's join: every row of the request meets every row of the provider with the same key.
+"""The paper's join search: every row of the request meets every row of the provider with the same key.
 
-All candidates of a key domain at once: their joined Gram matrices are matrix products of per-key statistics, and the small
+All candidates of a key domain at once: their joined moment matrices are matrix products of per-key ones, and the small
 regressions are solved in one batch.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from saibot.errors import InvalidInput
-from saibot.estimate.moments import KeyedMoments
-from saibot.sketch import Sketch
-
 Rule = Literal["repair", "paper"]
 
 
-@dataclass(frozen=True)
-class KeyedStatistics:
-    """Counts, sums and squares per key of many one-feature candidates: arrays (N, d)."""
+def joined_with_all(request: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """(N, m+2, m+2): moments over [1, the request's m features, the candidate's one] of the request joined with each.
 
-    counts: np.ndarray
-    sums: np.ndarray
-    squares: np.ndarray
-
-    @classmethod
-    def of_sketches(cls, sketches: list[Sketch], feature: int = 0) -> KeyedStatistics:
-        """Level 0 of semi-ring sketches over one key domain, one feature each."""
-        columns: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        for sketch in sketches:
-            if not sketch.levels or sketch.key_basis.order < 2:
-                raise InvalidInput(
-                    f"{sketch.header.dataset.name!r} has no products per key, which a many-to-many join needs.",
-                    hint="Privatise it with --layout semiring, or with fpm or fpm-opt.",
-                )
-            values = sketch.levels[0].values
-            name = sketch.features[feature]
-            square = sketch.key_basis.index((name, name))
-            columns.append((values[:, 0], values[:, sketch.key_basis.index(name)], values[:, square]))
-        return cls(*(np.array(column) for column in zip(*columns, strict=True)))
+    `request` (d, m+1, m+1) and `candidates` (N, d, 2, 2) are moment matrices by key.
+    """
+    d, size = request.shape[:2]
+    found = np.empty((len(candidates), size + 1, size + 1))
+    found[:, :-1, :-1] = (candidates[:, :, 0, 0] @ request.reshape(d, -1)).reshape(-1, size, size)
+    found[:, -1, :-1] = found[:, :-1, -1] = candidates[:, :, 0, 1] @ request[:, 0, :]
+    found[:, -1, -1] = candidates[:, :, 1, 1] @ request[:, 0, 0]
+    return found
 
 
-def joined_grams(request: KeyedMoments, candidates: KeyedStatistics) -> np.ndarray:
-    """(N, m+2, m+2): sums over the joined rows of products of [1, the request's features, the candidate's feature]."""
-    if request.key_products is None:
-        raise InvalidInput("a many-to-many join needs the request's products per key.", hint="Use --layout semiring.")
-    d, m = request.sums.shape
-    own = np.empty((d, m + 1, m + 1))
-    own[:, 0, 0] = request.counts
-    own[:, 0, 1:] = own[:, 1:, 0] = request.sums
-    own[:, 1:, 1:] = request.key_products
-    grams = np.empty((len(candidates.counts), m + 2, m + 2))
-    grams[:, :-1, :-1] = (candidates.counts @ own.reshape(d, -1)).reshape(-1, m + 1, m + 1)
-    grams[:, -1, :-1] = grams[:, :-1, -1] = candidates.sums @ own[:, 0, :]
-    grams[:, -1, -1] = candidates.squares @ request.counts
-    return grams
-
-
-def r2_of_grams(grams: np.ndarray, *, target: int, rule: Rule = "repair", floor: float = 0.0) -> np.ndarray:
-    """R2 of the regression of column `target` on all others, for every Gram matrix; in [0, 1], never NaN.
+def r2_of_grams(grams: np.ndarray, *, target: int, rule: Rule = "repair") -> np.ndarray:
+    """R2 of the regression of column `target` on all others, for every moment matrix; in [0, 1], never NaN.
 
     `paper`: 0 where the matrix is not positive definite or the result is outside [0, 1]. `repair`: eigenvalues of the
     correlation matrix are lifted to a small floor instead.
@@ -84,15 +51,9 @@ def r2_of_grams(grams: np.ndarray, *, target: int, rule: Rule = "repair", floor:
     correlation = np.where(alive[:, None, None], square / (size[:, :, None] * size[:, None, :]), np.eye(len(features)))
     scaled = np.where(alive[:, None], cross / size, 0.0)
     values, vectors = np.linalg.eigh(correlation)
-    values = np.maximum(values, max(floor, 1e-12))
+    values = np.maximum(values, 1e-12)
     along = np.einsum("nij,ni->nj", vectors, scaled)
     explained = (along**2 / values).sum(axis=1) / np.where(alive, tss, 1.0)
     if rule == "paper":
         explained = np.where((explained >= 0) & (explained <= 1), explained, 0.0)
     return np.where(alive, np.clip(np.nan_to_num(explained), 0.0, 1.0), 0.0)
-
-
-def many_to_many_r2(request: KeyedMoments, candidates: KeyedStatistics, target: str, *, rule: Rule = "repair") -> np.ndarray:
-    """R2 of the joined table's regression for every candidate."""
-    position = 1 + request.position(target)
-    return r2_of_grams(joined_grams(request, candidates), target=position, rule=rule)

@@ -1,15 +1,11 @@
-"""Simulated noise on moment matrices: sums of products of [1, features], as symmetric arrays of shape (..., m+1, m+1)."""
+"""The baselines' noise on moment matrices: sums of products of [1, features], as symmetric arrays (..., m+1, m+1)."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-
-from saibot.privacy.mechanisms import Plan
-from saibot.privacy.mechanisms.plan import Scope
 
 Kind = Literal["gaussian", "laplace"]
 
@@ -34,22 +30,8 @@ class EntryNoise:
         return cls(kind, matrix)
 
     @classmethod
-    def of_plan(cls, plan: Plan, scope: Scope = "key", *, level: int = 0) -> EntryNoise:
-        """The noise of a mechanism's plan; an order that it does not release in this scope is left without."""
-        unit = 1 / math.sqrt(2) if plan.noise == "laplace" else 1.0  # a plan states standard deviations
-        blocks = [plan.block(scope, order, level) for order in range(3)]
-        zero, one, two = (0.0 if block is None else block.sigma * unit for block in blocks)
-        beside = None if blocks[2] is None else blocks[2].noise_of(2) * unit
-        return cls.by_order(plan.noise, plan.request.features, (zero, one, two), beside=beside)
-
-    @classmethod
     def none(cls, features: int) -> EntryNoise:
         return cls("gaussian", np.zeros((features + 1, features + 1)))
-
-    @property
-    def deviation(self) -> np.ndarray:
-        """Standard deviation of one draw, entry by entry."""
-        return self.scale * (math.sqrt(2) if self.kind == "laplace" else 1.0)
 
     def drawn(self, rng: np.random.Generator, shape: tuple[int, ...], *, copies: np.ndarray | float = 1) -> np.ndarray:
         """Noise of the given leading shape; with `copies`, the sum of that many draws (broadcast to the shape), exactly.

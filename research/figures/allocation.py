@@ -15,11 +15,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Drawing
 
-from research.baselines import EntryNoise
 from research.figures.fitting import distance, joined, slopes
+from research.releases import MomentRelease
 from research.reproducing import plotting as plot
 from research.reproducing.expectations import holds, said
 from research.reproducing.figure import Check, Figure, RunConfig
+from research.seeded import Seeded
 from research.workloads.synthetic import keyed_tables, spd_matrices
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
@@ -84,7 +85,7 @@ def measure(config: RunConfig) -> pd.DataFrame:
     for place, name in enumerate(PLANS):
         rng = np.random.default_rng((config.seed, 42, place))
         noisy = [
-            side + EntryNoise.of_plan(plan(name, "semiring", features=m)).drawn(rng, (runs, KEYS))
+            MomentRelease(plan(name, "semiring", features=m), n).matrices(side, Seeded(rng))
             for side, m in ((left, 2), (right, 1))
         ]
         columns = {"run": np.arange(runs), "value": distance(slopes(joined(*noisy)), truth)}

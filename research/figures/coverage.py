@@ -9,32 +9,35 @@ first two are bounds, so they may hold more often than they say; intervals shoul
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Drawing
 
-from research.baselines import EntryNoise
-from research.baselines.noise import keyed_moment_matrices
-from research.lookup_sketches import noisy_moments
+from research.plans import deviations, planned, terms
+from research.releases import MomentRelease, Release
 from research.reproducing import plotting as plot
 from research.reproducing.expectations import holds
 from research.reproducing.figure import Check, Figure, RunConfig
+from research.seeded import Seeded
 from research.workloads.synthetic import BOUND, spd_matrices, union_moments
 from saibot.estimate.confidence import SlopeNoise, computable_bound, fieller_interval, theorem_bound
 from saibot.estimate.intervals import coefficient_interval, gain_interval, r2_interval
-from saibot.estimate.moments import KeyedMoments, exact_moments
+from saibot.estimate.moments import KeyedMoments, exact_moments, moments_of_sketch
 from saibot.estimate.regression import Fit, lookup_gram
-from saibot.privacy import Budget, Neighbours
-from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
+from saibot.privacy import Budget
+from saibot.privatize import Card
+from saibot.sketch import KeyDomain
 
 RUNS, QUICK_RUNS = 1000, 8
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 REQUESTS = ((5000, 50), (20_000, 200))  # rows, keys
 SIZES = (500, 1000, 2000, 5000, 10_000)
 P = 0.1
+BUDGET = Budget("1", "1e-6")
+CARD = Card.parse({"dataset": {"name": "request"}, "features": {name: {"bounds": (-1.0, 1.0)} for name in ("x", "y")}})
 KINDS = {
     "gain": ("gain in R², training", "#009E73", "P"),
     "held-out r2": ("R² on held-out rows", "#0072B2", "o"),
@@ -56,26 +59,32 @@ def request_coverage(n: int, d: int, config: RunConfig) -> pd.DataFrame:
     """One row per run, kind and level: whether the interval held the number that exact moments give."""
     runs = QUICK_RUNS if config.quick else RUNS
     rng = np.random.default_rng((config.seed, 50, n, d))
-    plan = _plan("joint", "lookup", features=2, bound_squared=2, rows=n, keys=d)
+    noise = Seeded(rng)
     rows = []
     for number in range(runs):
         config.progress(f"requests of {n} rows", 0.4 * number / runs)
         values = 0.3 * rng.standard_normal((d, 1))
-        exact, by_key = _table(values, n, d, rng)
-        seen = noisy_moments(by_key[None], ("x", "y"), plan, rng)[0]
+        exact, request = _table(values, n, d, rng)
+        seen = moments_of_sketch(request.sketch(noise))
         other, _ = _table(values, n, d, rng)
+        values = np.pad(values, ((0, 1), (0, 0)))  # keys outside the domain: nobody has them
         for kind, level, held in _held(seen, exact, other, values):
             rows.append({"method": kind, "x": level, "run": number, "held": held, "n": n, "keys": d})
     return pd.DataFrame(rows)
 
 
-def _table(values: np.ndarray, n: int, d: int, rng: np.random.Generator) -> tuple[KeyedMoments, np.ndarray]:
-    """A request [x, y] within its public bounds, exactly: y depends on x and on the value looked up by key."""
+def _table(values: np.ndarray, n: int, d: int, rng: np.random.Generator) -> tuple[KeyedMoments, Release]:
+    """A request [x, y] within its public bounds, exactly and to be released: y depends on x and on a key's value."""
     place = rng.integers(0, d, n)
     x = 0.1 + 0.3 * rng.standard_normal(n)
     y = 0.2 + 0.5 * x + 0.5 * values[place, 0] + 0.3 * rng.standard_normal(n)
     rows = np.clip(np.column_stack([x, y]), -1, 1)
-    return exact_moments(("x", "y"), rows, place, d), keyed_moment_matrices(rows, place, d)
+    return exact_moments(("x", "y"), rows, place, d + 1), Release(CARD, rows, place, _keys(d), BUDGET)
+
+
+@cache
+def _keys(d: int) -> KeyDomain:
+    return KeyDomain.of("key", [str(number) for number in range(d)])
 
 
 def _held(seen: KeyedMoments, exact: KeyedMoments, other: KeyedMoments, values: np.ndarray) -> list[tuple[str, float, bool]]:
@@ -109,10 +118,11 @@ def slope_coverage(config: RunConfig) -> pd.DataFrame:
     for number, n in enumerate(SIZES):
         config.progress(f"unions of {n} rows", 0.8 + 0.2 * number / len(SIZES))
         rng = np.random.default_rng((config.seed, 52, n))
-        exact = union_moments(covariances, n, tables=2, rng=rng).sum(axis=1)
-        noise = EntryNoise.of_plan(_plan("joint", "union", features=2, bound_squared=int(BOUND**2), rows=n), "global")
-        noisy = exact + noise.drawn(rng, (runs,), copies=2)
-        known = SlopeNoise(2 * n, *(math.sqrt(2) * noise.scale[place] for place in ((0, 2), (2, 2), (1, 2))))
+        tables = union_moments(covariances, n, tables=2, rng=rng)
+        plan = planned(terms("joint", "union", features=2, budget=BUDGET, bound_squared=int(BOUND**2), rows=n))
+        exact, noisy = tables.sum(axis=1), MomentRelease(plan, n).matrices(tables, Seeded(rng)).sum(axis=1)
+        sigma = deviations(plan, "global")
+        known = SlopeNoise(2 * n, *(math.sqrt(2) * sigma[place] for place in ((0, 2), (2, 2), (1, 2))))
         for index in range(runs):
             for kind, width, held in _slope_held(known, exact[index], noisy[index]):
                 rows.append({"method": kind, "x": n, "run": index, "held": held, "width": width})
@@ -135,23 +145,6 @@ def _centred(moments: np.ndarray) -> dict[str, float]:
     means = moments / moments[0, 0]
     x, y = float(means[0, 2]), float(means[0, 1])
     return {"mean_x": x, "mean_y": y, "variance": float(means[2, 2]) - x * x, "covariance": float(means[1, 2]) - x * y}
-
-
-def _plan(mechanism: str, layout: str, *, features: int, bound_squared: int, rows: int, keys: int = 0) -> Plan:
-    return make_plan(
-        PlanRequest(
-            mechanism=mechanism,
-            layout=layout,
-            features=features,
-            bound_squared=Decimal(bound_squared),
-            order=2,
-            budget=Budget("1", "1e-6"),
-            neighbours=Neighbours.REPLACE_ONE,
-            row_count_public=True,
-            rows=rows,
-            keys=(keys,) if keys else (),
-        )
-    )
 
 
 def draw(frame: pd.DataFrame) -> Drawing:

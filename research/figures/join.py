@@ -15,24 +15,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from decimal import Decimal
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from research.baselines import EntryNoise, apm, sf, tpm
+from research.baselines import apm, sf, tpm
 from research.figures import join_shapes as shapes
 from research.figures.fitting import as_published, distance, joined, slopes
-from research.lookup_sketches import noisy_moments
+from research.plans import planned, terms
+from research.releases import MomentRelease
 from research.reproducing.figure import Figure, RunConfig
+from research.seeded import Seeded
 from research.workloads.synthetic import BOUND, KeyedTable, keyed_tables, spd_matrices
 from saibot.estimate.many_to_many import join_gram
-from saibot.estimate.moments import KeyedMoments
+from saibot.estimate.moments import KeyedMoments, moments_of_sketch
 from saibot.estimate.regression import Fit
-from saibot.privacy import Budget, Neighbours
-from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
+from saibot.privacy import Budget
+from saibot.privacy.mechanisms import Plan
 
 RUNS, QUICK_RUNS = 100, 6
 EPSILON, DELTA = "1", "1e-6"
@@ -156,8 +157,8 @@ def noisy_join(method: str, tables: Tables, point: Point, estimator: str, rng: n
             layout = "semiring" if method == "joint" else "join"
             noisy = []
             for exact, features in ((tables.left, 2), (tables.right, 1)):
-                noise = EntryNoise.of_plan(key_plan(method, layout, features, point.n, keys))
-                noisy.append(exact + noise.drawn(rng, (runs, keys)))
+                release = MomentRelease(key_plan(method, layout, features, point.n, keys), point.n)
+                noisy.append(release.matrices(exact, Seeded(rng)))
             return joined(*noisy)
 
 
@@ -174,29 +175,20 @@ def repaired(tables: Tables, point: Point, rng: np.random.Generator) -> dict[str
 
 def lookup_sides(tables: Tables, point: Point, rng: np.random.Generator) -> list[tuple[KeyedMoments, KeyedMoments]]:
     """Both parts of every run as `joint` lookup sketches say them."""
-    sides = [
-        noisy_moments(exact, names, key_plan("joint", "lookup", len(names), point.n, point.keys), rng)
-        for exact, names in ((tables.left, ("y", "x1")), (tables.right, ("x2",)))
-    ]
-    return list(zip(*sides, strict=True))
+    noise = Seeded(rng)
+
+    def sketched(exact: np.ndarray, names: tuple[str, ...]) -> list[KeyedMoments]:
+        release = MomentRelease(key_plan("joint", "lookup", len(names), point.n, point.keys), point.n)
+        with_catch_all = np.pad(exact, ((0, 0), (0, 1), (0, 0), (0, 0)))
+        return [moments_of_sketch(release.sketch(table, names, noise)) for table in with_catch_all]
+
+    return list(zip(sketched(tables.left, ("y", "x1")), sketched(tables.right, ("x2",)), strict=True))
 
 
-@lru_cache(maxsize=256)
 def key_plan(mechanism: str, layout: str, features: int, rows: int, keys: int) -> Plan:
-    return make_plan(
-        PlanRequest(
-            mechanism=mechanism,
-            layout=layout,
-            features=features,
-            bound_squared=Decimal(int(BOUND**2)),
-            order=2,
-            budget=Budget(EPSILON, DELTA),
-            neighbours=Neighbours.REPLACE_ONE,
-            row_count_public=True,
-            rows=rows,
-            keys=(keys,),
-        )
-    )
+    sizes = (keys + 1,) if layout == "lookup" else ()
+    budget, squared = Budget(EPSILON, DELTA), int(BOUND**2)
+    return planned(terms(mechanism, layout, features=features, budget=budget, bound_squared=squared, sizes=sizes, rows=rows))
 
 
 def _tell(config: RunConfig, stage: str, done: float, share: float, part: float) -> None:

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from decimal import Decimal
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,10 +23,13 @@ from research.baselines import EntryNoise, apm, sf, tpm
 from research.baselines.shuffle import Bound
 from research.figures import union_shapes as shapes
 from research.figures.fitting import distance, repaired_slopes, slopes, statistics_error
+from research.plans import deviations, planned, terms
+from research.releases import MomentRelease
 from research.reproducing.figure import Figure, RunConfig
+from research.seeded import Seeded
 from research.workloads.synthetic import BOUND, spd_matrices, union_moments
-from saibot.privacy import Budget, Neighbours
-from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
+from saibot.privacy import Budget
+from saibot.privacy.mechanisms import Plan
 
 RUNS, QUICK_RUNS = 100, 12
 TABLES = 2
@@ -64,14 +66,14 @@ def measure(points: Sequence[Point], methods: Sequence[str], config: RunConfig) 
         truth, centred = slopes(total), slopes(total, centred=True)
         for place, method in enumerate(methods):
             rng = np.random.default_rng((config.seed, 12, number, place))
-            noise = union_noise(method, point)
-            if noise is None:
+            noisy = released(method, point, exact, rng)
+            if noisy is None:
                 s_error = beta_error = np.full(runs, np.inf)
             else:
-                noisy = total + noise[0].drawn(rng, (runs,), copies=noise[1])
                 s_error = statistics_error(noisy, total, rows)
                 if method == "joint-repair":
-                    beta_error = distance(repaired_slopes(noisy, noise[0].deviation * np.sqrt(noise[1])), centred)
+                    known = deviations(_plan_of(method, point), "global") * np.sqrt(TABLES)
+                    beta_error = distance(repaired_slopes(noisy, known), centred)
                 else:
                     beta_error = distance(slopes(noisy), truth)
             columns = {"run": np.arange(runs), "s_error": s_error, "beta_error": beta_error}
@@ -79,8 +81,23 @@ def measure(points: Sequence[Point], methods: Sequence[str], config: RunConfig) 
     return pd.concat(frames, ignore_index=True)
 
 
-def union_noise(method: str, point: Point) -> tuple[EntryNoise, int] | None:
-    """The noise of a method and how many draws of it the union's sums carry; None where it has no guarantee to offer."""
+def released(method: str, point: Point, exact: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
+    """The union's moments (runs, 4, 4) under a method's noise, from its tables'; None: it has no guarantee to give."""
+    if method in ("fpm", "joint", "joint-repair"):
+        return np.asarray(MomentRelease(_plan_of(method, point), point.n).matrices(exact, Seeded(rng)).sum(axis=1))
+    noise_of = baseline_noise(method, point)
+    if noise_of is None:
+        return None
+    each, copies = noise_of
+    return np.asarray(exact.sum(axis=1) + each.drawn(rng, exact.shape[:1], copies=copies))
+
+
+def _plan_of(method: str, point: Point) -> Plan:
+    return whole_plan(method.removesuffix("-repair"), point.epsilon, point.delta, features=3)
+
+
+def baseline_noise(method: str, point: Point) -> tuple[EntryNoise, int] | None:
+    """The noise of a baseline and how many draws of it the union's sums carry; None where it has no guarantee to offer."""
     epsilon, delta = float(point.epsilon), float(point.delta)
     facts: dict[str, Any] = {"features": 3, "bound_squared": BOUND**2, "epsilon": epsilon, "delta": delta}
     providers = point.datasets - 1
@@ -88,9 +105,6 @@ def union_noise(method: str, point: Point) -> tuple[EntryNoise, int] | None:
     single = apm.answers(providers=providers, requests=point.requests, subsets=False)
     bound: Bound = "closed" if "closed" in method else "numeric"
     match method:
-        case "fpm" | "joint" | "joint-repair":
-            plan = whole_plan(method.removesuffix("-repair"), point.epsilon, point.delta, features=3)
-            return EntryNoise.of_plan(plan, "global"), TABLES
         case "apm":
             return apm.union_noise(**facts, parts=parts), 1
         case "apm-single":
@@ -102,29 +116,14 @@ def union_noise(method: str, point: Point) -> tuple[EntryNoise, int] | None:
         case _ if delta == 0:  # what shuffling guarantees is approximate
             return None
         case "sf1" | "sf1-closed":
-            return sf.sf1(
-                rows=point.n, **facts, bound="closed" if "closed" in method else "numeric"
-            ).values, TABLES * point.n
+            return sf.sf1(rows=point.n, **facts, bound=bound).values, TABLES * point.n
         case _:
-            bound = "closed" if "closed" in method else "numeric"
             return sf.sf2(rows=TABLES * point.n, **facts, parts=parts, bound=bound).values, TABLES * point.n
 
 
-@lru_cache(maxsize=256)
 def whole_plan(mechanism: str, epsilon: str, delta: str, *, features: int, rows: int | None = None) -> Plan:
-    return make_plan(
-        PlanRequest(
-            mechanism=mechanism,
-            layout="union",
-            features=features,
-            bound_squared=Decimal(int(BOUND**2)),
-            order=2,
-            budget=Budget(epsilon, delta),
-            neighbours=Neighbours.REPLACE_ONE,
-            row_count_public=True,
-            rows=rows,
-        )
-    )
+    budget = Budget(epsilon, delta)
+    return planned(terms(mechanism, "union", features=features, budget=budget, bound_squared=int(BOUND**2), rows=rows))
 
 
 def measure_simple(config: RunConfig) -> pd.DataFrame:
@@ -137,20 +136,19 @@ def measure_simple(config: RunConfig) -> pd.DataFrame:
         config.progress(f"n = {n}", number / len(SIMPLE_SIZES))
         exact = union_moments(covariances, n, tables=1, rng=np.random.default_rng((config.seed, 14, n)))[:, 0]
         truth, plain = slopes(exact, centred=True), slopes(exact)
-        scatter = exact - exact[:, :1, :] * exact[:, :, :1] / n
-        scatter[:, 0, 0] = n
         for place, method in enumerate(SIMPLE_METHODS):
             rng = np.random.default_rng((config.seed, 15, number, place))
             mechanism = method.removesuffix("-repair").removesuffix("-uncentred")
             rows = n if mechanism == "fpm-opt" else None  # only the scatter's sensitivity depends on them
-            noise = EntryNoise.of_plan(whole_plan(mechanism, "1", "1e-6", features=2, rows=rows), "global")
-            drawn = noise.drawn(rng, (runs,))
+            plan = whole_plan(mechanism, "1", "1e-6", features=2, rows=rows)
+            noisy = MomentRelease(plan, n).matrices(exact, Seeded(rng))
             if method == "fpm-opt":
-                found = slopes(scatter + drawn)  # sums of centred rows are 0, and have no noise
+                noisy[:, 0, 1:] = noisy[:, 1:, 0] = 0.0  # a scatter around the mean was released, and no sums
+                found = slopes(noisy)
             elif method == "joint-repair":
-                found = repaired_slopes(exact + drawn, noise.deviation)
+                found = repaired_slopes(noisy, deviations(plan, "global"))
             else:
-                found = slopes(exact + drawn, centred=method != "fpm-uncentred")
+                found = slopes(noisy, centred=method != "fpm-uncentred")
             reference = plain if method == "fpm-uncentred" else truth
             columns = {"run": np.arange(runs), "beta_error": distance(found, reference)}
             frames.append(pd.DataFrame({"method": method, "n": n, **columns}))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
+from saibot.sketch import KeyDomain
+from saibot.sketch.domain import normal_key
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,8 +27,8 @@ class Key:
     levels: tuple[Callable[[list[str]], list[str]], ...] = ()
 
     def read(self, table: pd.DataFrame) -> pd.Series:
-        """The key of each row; missing where the row has none."""
-        return self.of(table[self.column])
+        """The key of each row in its normal form; missing where the row has none."""
+        return self.of(table[self.column]).map(normal_key, na_action="ignore")
 
 
 def _borough_of_district(districts: list[str], letters: list[str]) -> list[str]:
@@ -66,41 +66,13 @@ def key(name: str) -> Key:
     return _KEYS.get(name) or Key(name, name, lambda column: column)
 
 
-@dataclass(frozen=True)
-class Domain:
-    """The keys of a task in order, and each level's keys with the place of every finer key among them."""
-
-    keys: tuple[str, ...]
-    parents: tuple[np.ndarray, ...]  # parents[l] gives every key of level l its place at level l+1
-
-    @classmethod
-    def of(cls, kind: Key, keys: list[str]) -> Domain:
-        parents, labels = [], keys
-        below = np.arange(len(keys))
-        for level in kind.levels:
-            names = level(keys)
-            places = {name: place for place, name in enumerate(sorted(set(names)))}
-            if len(places) >= len(labels) or len(places) < 2:
-                continue  # a level with as many keys, or with one, says nothing of its own
-            step = np.zeros(below.max() + 1, dtype=np.intp)
-            step[below] = above = np.array([places[name] for name in names])
-            parents.append(step)
-            labels, below = sorted(set(names)), above
-        return cls(tuple(keys), tuple(parents))
-
-    @cached_property
-    def place(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.keys)}
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        return (len(self.keys), *(int(step.max()) + 1 for step in self.parents))
-
-    def up(self, values: np.ndarray) -> list[np.ndarray]:
-        """Per-key totals (..., d) at every level, finest first."""
-        found = [values]
-        for step, size in zip(self.parents, self.sizes[1:], strict=True):
-            member = np.zeros((len(step), size))
-            member[np.arange(len(step)), step] = 1.0
-            found.append(found[-1] @ member)
-        return found
+def domain_of(kind: Key, keys: list[str]) -> KeyDomain:
+    """The public domain of a task: its keys in order, and those coarser levels that say something of their own."""
+    parents: dict[str, list[str]] = {}
+    size = len(keys)
+    for number, level in enumerate(kind.levels, start=1):
+        names = level(keys)
+        if 2 <= len(set(names)) < size:  # with as many keys as the finer one, or with a single one, it would not
+            parents[f"level{number}"] = names
+            size = len(set(names))
+    return KeyDomain.of(kind.name, keys, parents=parents).with_levels(tuple(parents))

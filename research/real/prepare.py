@@ -1,7 +1,7 @@
 """A table becomes one bounded feature, as in the paper: standardise, clip, first principal component, clip again.
 
 NOT private: centre, spread and direction are read from the rows without paying. It is the paper's setting, and the measure
-for `private_preparation`, where all of them are public or paid for.
+for `publishing`, where all of them are public or paid for.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ LEAST_PRESENT = 0.3  # of a column's cells
 LEAST_ROWS = 10
 # Numbers that name something instead of measuring it.
 _NAMES = re.compile(r"(?i)(year|district|beds.*|state|statefips|cz|stfips|cntyfips|county)")
+
+# What speaks of a result; a component that is paid for is made of few columns, and these come first.
+_RESULTS = re.compile(r"(?i)mean|average|avg|score|percent|%|pct|rate|proficien|grad|index|per ")
+PREFERRED = 4
 
 
 @dataclass(frozen=True)
@@ -59,3 +63,8 @@ def standardised(values: np.ndarray) -> np.ndarray:
     mean, spread = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
     centred = np.where(np.isnan(values), 0.0, values - mean)
     return np.clip(centred / np.where(spread > 0, spread, 1.0), -SPREAD, SPREAD)
+
+
+def preferred_columns(names: tuple[str, ...]) -> list[int]:
+    """Places of the columns that a component may be made of, the best first: public, because names are."""
+    return sorted(range(len(names)), key=lambda place: (_RESULTS.search(names[place]) is None, place))[:PREFERRED]

@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from research.real.asking import Ask
+from research.real.joins import JoinSearch
 from research.real.ours import MadeUp
-from research.real.private_preparation import Preparation
-from research.real.select import RANKINGS, Ask, JoinSearch, lookup_scores, lookup_values_of
+from research.real.publishing import Preparation, provider_release, request_release
 from research.real.tables import Folder, Tables
 from research.real.tasks import Task, read_tasks
 from research.real.world import Library, World
+from research.searching import RANKINGS, Ranking, choose, corpus_of
+from research.seeded import Seeded
 from saibot.privacy import Budget
 
 DELTA = "1e-6"
@@ -51,31 +54,34 @@ def lookup_records(
     preparation: Preparation = "paper",
     levels: bool = True,
     requests: Sequence[str] = ("private", "local"),
+    rankings: Sequence[Ranking] = RANKINGS,
     among: Sequence[int | None] = (None,),
 ) -> list[dict[str, Any]]:
-    """The search of this system: both rankings, private and local requests; `among` so many candidates, or all."""
-    world = ask.world
-    values = lookup_values_of(world, preparation, budget, runs=runs, rng=rng, levels=levels)
+    """The search of this system, private and local requests; `among` so many candidates, or all."""
+    world, noise = ask.world, Seeded(rng)
+    providers = [provider_release(world, i, preparation, budget, levels=levels) for i in range(len(world.names))]
+    asked = request_release(world, ask.train, preparation, budget)
     found = []
-    for request in requests:
-        for run in range(runs):
-            scores = lookup_scores(ask, values, run, preparation, budget, private=request == "private", rng=rng)
-            for size in among:
-                some = _some(len(world.names), size, rng)
-                for ranking in RANKINGS:
-                    number = int(some[np.argmax(scores[ranking][some])])
-                    worth = _worth(world.lookup_r2[some], world.lookup_r2[some] - world.own_r2, number, some)
-                    found.append(
-                        {
-                            **_about(world, size),
-                            "method": "joint-lookup" if request == "private" else "joint-lookup-local",
-                            "ranking": ranking,
-                            "preparation": preparation,
-                            "run": run,
-                            **worth,
-                            "materialised": ask.materialised(values.values[run, number]) / ask.ceiling,
-                        }
-                    )
+    for run in range(runs):
+        with corpus_of(world.domain, [provider.sketch(noise) for provider in providers]) as corpus:
+            for kind in requests:
+                request = ask.private(asked.sketch(noise)) if kind == "private" else ask.local
+                for size in among:
+                    some = _some(len(world.names), size, rng)
+                    for ranking in rankings:
+                        choice = choose(request, corpus, ranking, among=None if size is None else some.tolist())
+                        worth = _worth(world.lookup_r2[some], world.lookup_r2[some] - world.own_r2, choice.number, some)
+                        found.append(
+                            {
+                                **_about(world, size),
+                                "method": "joint-lookup" if kind == "private" else "joint-lookup-local",
+                                "ranking": ranking,
+                                "preparation": preparation,
+                                "run": run,
+                                **worth,
+                                "materialised": ask.materialised(choice) / ask.ceiling,
+                            }
+                        )
     return found
 
 
@@ -122,8 +128,8 @@ def _about(world: World, among: int | None = None) -> dict[str, Any]:
     return {
         "request": world.task.name,
         "key": world.task.key,
-        "keys": len(world.domain.keys),
-        "request_rows_per_key": world.rows / len(world.domain.keys),
-        "rows_per_key": float(np.median(inside)) / len(world.domain.keys),
+        "keys": len(world.domain),
+        "request_rows_per_key": world.rows / len(world.domain),
+        "rows_per_key": float(np.median(inside)) / len(world.domain),
         "candidates": len(world.names) if among is None else min(among, len(world.names)),
     }

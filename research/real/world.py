@@ -8,14 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from research.real.keys import Domain, key
-from research.real.prepare import LEAST_ROWS, SPREAD, Component, component, measurements, standardised
-from research.real.private_preparation import preferred_columns
+from research.judging import r2_with
+from research.real.keys import domain_of, key
+from research.real.prepare import LEAST_ROWS, SPREAD, Component, component, measurements, preferred_columns, standardised
 from research.real.tables import Tables
 from research.real.tasks import Task, to_numbers
-from saibot.estimate.moments import KeyedMoments, exact_moments
-
-FEATURES = ("x", "y")
+from saibot.sketch import KeyDomain
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class World:
     """A task's exact data. The domain is public: the keys of the request. Other keys of a provider are outside it."""
 
     task: Task
-    domain: Domain
+    domain: KeyDomain
     place: np.ndarray  # (n,), of the request's rows
     x: np.ndarray  # (n,), the own features' component, in standard deviations
     y: np.ndarray
@@ -52,19 +50,15 @@ class World:
         """The request's rows (x, y) at 1.5 standard deviations, within the unit ball."""
         return np.column_stack([self.x, self.y]) / (SPREAD * 2**0.5)
 
-    @cached_property
-    def exact(self) -> KeyedMoments:
-        return exact_moments(FEATURES, self.table, self.place, len(self.domain.keys))
-
     @property
     def counts(self) -> np.ndarray:
         """Rows per key of each candidate (N, d+1); the last key is outside the domain."""
-        size = len(self.domain.keys) + 1
+        size = len(self.domain) + 1
         return np.array([np.bincount(place, minlength=size) for place in self.places], dtype=float)
 
     def sums(self, values: Sequence[np.ndarray]) -> np.ndarray:
         """Per key and candidate (N, d+1), of one value for each of its rows."""
-        size = len(self.domain.keys) + 1
+        size = len(self.domain) + 1
         return np.array([np.bincount(place, value, size) for place, value in zip(self.places, values, strict=True)])
 
     def clipped(self, width: float) -> list[np.ndarray]:
@@ -87,7 +81,7 @@ class World:
         """The same task with this share of the rows of every table, and so of the rows per key."""
         rows = rng.random(self.rows) < kept
         some = [rng.random(len(place)) < kept for place in self.places]
-        cut = [number for number, mask in enumerate(some) if np.any(mask & (self.places[number] < len(self.domain.keys)))]
+        cut = [number for number, mask in enumerate(some) if np.any(mask & (self.places[number] < len(self.domain)))]
         return replace(
             self,
             place=self.place[rows],
@@ -104,18 +98,6 @@ class World:
     def lookup_r2(self) -> np.ndarray:
         """R2 with each candidate's exact means looked up: what a selection is worth."""
         return np.array([r2_with(self.table, values[self.place]) for values in self.raw_values])
-
-
-def r2_with(table: np.ndarray, z: np.ndarray | None, *, train: np.ndarray | None = None) -> float:
-    """R2 of y on (1, x, z) by least squares: on all rows, or fitted on `train` (a mask) and judged on the other rows."""
-    columns = [np.ones(len(table)), table[:, 0]] + ([] if z is None else [z])
-    A, y = np.column_stack(columns), table[:, 1]
-    fit = np.ones(len(y), bool) if train is None else train
-    judged = fit if train is None else ~train
-    theta = np.linalg.lstsq(A[fit], y[fit], rcond=1e-10)[0]
-    rest = y[judged] - A[judged] @ theta
-    around = y[judged] - y[fit].mean()
-    return 1 - float(rest @ rest) / max(float(around @ around), 1e-300)
 
 
 class Library:
@@ -154,14 +136,14 @@ class Library:
         kept = keys.notna() & y.notna()
         for column in own:
             kept &= column.notna() | (column.notna().mean() < 0.95)
-        domain = Domain.of(kind, sorted(keys[kept].unique()))
-        place = keys[kept].map(domain.place).to_numpy(int)
+        domain = domain_of(kind, sorted(keys[kept].unique()))
+        place = keys[kept].map(domain.index).to_numpy(int)
         x = component(np.column_stack([column[kept].to_numpy() for column in own])).values if own else np.zeros(len(place))
         found = []
         for name in self.tables.names() if among is None else among:
             if task.allows(name) and (candidate := self.candidate(name, task.key)) is not None:
-                places = np.array([domain.place.get(text, len(domain.keys)) for text in candidate.keys])
-                if np.count_nonzero(places < len(domain.keys)) >= LEAST_ROWS:
+                places = np.array([domain.index.get(text, len(domain)) for text in candidate.keys])
+                if np.count_nonzero(places < len(domain)) >= LEAST_ROWS:
                     found.append((candidate, places))
         return World(
             task=task,

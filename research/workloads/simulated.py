@@ -18,16 +18,20 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
 
-from research.baselines.many_to_many import KeyedStatistics, many_to_many_r2
-from research.plans import plan_for, sigma
-from saibot.estimate.lookup import shrink
-from saibot.estimate.moments import KeyedMoments, exact_moments
+from research.baselines.many_to_many import joined_with_all, r2_of_grams
+from research.baselines.noise import keyed_moment_matrices
+from research.judging import r2_with
+from research.plans import planned, terms
+from research.releases import MomentRelease, Release
+from research.searching import choose, corpus_of, dataset_name
+from research.seeded import Seeded
+from saibot.client.local import local_request
 from saibot.privacy import Budget
-from saibot.search.scoring import Scores, score
-from saibot.search.state import State
-from saibot.search.steadying import training_state
-from saibot.search.sweep import sweep
+from saibot.privatize import Card
+from saibot.search.asking import known_domains, search_request
+from saibot.sketch import KeyDomain
 
 PROVIDERS, USEFUL = 300, 30
 BEST, DECAY = 0.9, 0.96
@@ -38,13 +42,16 @@ METHODS = ("fpm", "fpm-opt", "joint lookup, private request", "joint lookup, loc
 
 @dataclass(frozen=True)
 class World:
-    """Exact statistics of all providers and of the request."""
+    """Rows of all providers, one feature each, and of the request, own feature and target; and where their keys stand."""
 
-    counts: np.ndarray  # (N, d)
-    sums: np.ndarray
-    squares: np.ndarray
-    request: KeyedMoments
-    rows: int
+    domain: KeyDomain
+    providers: tuple[tuple[np.ndarray, np.ndarray], ...]
+    request: np.ndarray  # (n, 2)
+    place: np.ndarray
+
+    @property
+    def rows(self) -> int:
+        return len(self.request)
 
 
 def make_world(keys: int, rows_per_key: int, rng: np.random.Generator) -> World:
@@ -52,122 +59,85 @@ def make_world(keys: int, rows_per_key: int, rng: np.random.Generator) -> World:
     hidden = rng.normal(size=keys)
     rho = np.zeros(PROVIDERS)
     rho[:USEFUL] = BEST * DECAY ** np.arange(USEFUL)
-    counts = np.empty((PROVIDERS, keys))
-    sums, squares = np.empty_like(counts), np.empty_like(counts)
+    providers = []
     for j in range(PROVIDERS):
         means = rho[j] * hidden + np.sqrt(1 - rho[j] ** 2) * rng.normal(size=keys)
         place = rng.integers(0, keys, n)
-        values = np.clip((np.sqrt(0.5) * means[place] + np.sqrt(0.5) * rng.normal(size=n)) / PROVIDER_WIDTH, -1, 1)
-        counts[j] = np.bincount(place, minlength=keys)
-        sums[j], squares[j] = np.bincount(place, values, keys), np.bincount(place, values**2, keys)
+        providers.append((np.sqrt(0.5) * means[place] + np.sqrt(0.5) * rng.normal(size=n), place))
     place = rng.integers(0, keys, n)
     x = rng.normal(size=n)
     y = 0.3 * x + np.sqrt(0.5) * hidden[place] + np.sqrt(0.5) * rng.normal(size=n)
-    table = np.column_stack([np.clip(x / OWN_WIDTH, -1, 1), np.clip(y / TARGET_WIDTH, -1, 1)])
-    length = np.sqrt((table**2).sum(axis=1, keepdims=True))
-    table *= np.minimum(1.0, float(REQUEST_BOUND_SQUARED) ** 0.5 / np.maximum(length, 1e-300))
-    return World(counts, sums, squares, exact_moments(("x", "y"), table, place, keys), n)
+    domain = KeyDomain.of("key", [f"k{number}" for number in range(keys)])
+    return World(domain, tuple(providers), np.column_stack([x, y]), place)
 
 
 def selected_over_best(keys: int, rows_per_key: int, *, epsilon: str, seed: int) -> dict[str, float]:
     """One run: for every method, R2 of the table it selects over R2 of the best."""
     rng = np.random.default_rng((seed, keys, rows_per_key))
-    world = make_world(keys, rows_per_key, rng)
-    true_lookup = lookup_truth(world)
-    true_join = many_to_many_r2(world.request, KeyedStatistics(world.counts, world.sums, world.squares), "y")
-    budget = Budget(epsilon, "1e-6")
-    found = {}
-    for mechanism in ("fpm", "fpm-opt"):
-        chosen = _select_as_in_paper(world, mechanism, budget, rng)
-        found[mechanism] = true_join[chosen] / true_join.max()
-    values = private_values(world, budget, rng)
-    request = private_request(world, budget, rng)
-    for name, moments in ((METHODS[2], request), (METHODS[3], world.request)):
-        scores = score_values(moments, values, quantile=2.0)
-        rank = np.where(scores.lower > 0, 1 + scores.lower, scores.gain * (1 - 1e-9))
-        found[name] = true_lookup[int(np.argmax(rank))] / true_lookup.max()
+    world, budget, noise = make_world(keys, rows_per_key, rng), Budget(epsilon, "1e-6"), Seeded(rng)
+    found = as_in_paper(world, budget, noise)
+    truth = lookup_truth(world)
+    train = _table(world)
+    requests = {
+        METHODS[2]: search_request(
+            request_release(world, budget).sketch(noise), target="y", domains=known_domains(given=[world.domain])
+        ),
+        METHODS[3]: local_request(train, target="y", features=("x",), keys={world.domain.id: world.domain}),
+    }
+    sketches = [provider_release(world, number, budget).sketch(noise) for number in range(PROVIDERS)]
+    with corpus_of(world.domain, sketches) as corpus:
+        for name, request in requests.items():
+            found[name] = truth[choose(request, corpus).number] / truth.max()
     return {name: float(value) for name, value in found.items()}
 
 
+def provider_release(world: World, number: int, budget: Budget) -> Release:
+    values, place = world.providers[number]
+    card = Card.parse(
+        {"dataset": {"name": dataset_name(number)}, "features": {"z": {"bounds": (-PROVIDER_WIDTH, PROVIDER_WIDTH)}}}
+    )
+    return Release(card, values[:, None], place, world.domain, budget)
+
+
+def request_release(world: World, budget: Budget) -> Release:
+    bounds = {"x": {"bounds": (-OWN_WIDTH, OWN_WIDTH)}, "y": {"bounds": (-TARGET_WIDTH, TARGET_WIDTH)}}
+    card = Card.parse({"dataset": {"name": "request"}, "features": bounds})
+    return Release(card, world.request, world.place, world.domain, budget, bound_squared=REQUEST_BOUND_SQUARED)
+
+
 def lookup_truth(world: World) -> np.ndarray:
-    """R2 with each provider's exact key means."""
-    overall = world.sums.sum(axis=1, keepdims=True) / world.rows
-    means = np.where(world.counts > 0, world.sums / np.maximum(world.counts, 1), overall)
-    gain: np.ndarray = State.of(world.request, "y").r2() + score_values(world.request, means, quantile=0.0).gain
-    return gain
+    """R2 with each provider's exact key means, within its bounds."""
+    found = []
+    for values, place in world.providers:
+        clipped = np.clip(values, -PROVIDER_WIDTH, PROVIDER_WIDTH)
+        counts, sums = np.bincount(place, minlength=len(world.domain)), np.bincount(place, clipped, len(world.domain))
+        means = np.where(counts > 0, sums / np.maximum(counts, 1), clipped.mean())
+        found.append(r2_with(world.request, means[world.place]))
+    return np.array(found)
 
 
-def score_values(moments: KeyedMoments, values: np.ndarray, *, quantile: float) -> Scores:
-    """The engine's own sweep and scoring, on arrays."""
-    base = training_state(moments, "y").base(np.arange(values.shape[1]), values.shape[1])
-    centred = np.ascontiguousarray(values - values.mean(axis=1, keepdims=True))
-    return score(*sweep(centred, base.linear, base.square), base, quantile=quantile)
-
-
-def private_values(world: World, budget: Budget, rng: np.random.Generator) -> np.ndarray:
-    """Lookup values of all providers from `joint` lookup releases with seeded noise."""
-    keys = world.counts.shape[1]
-    plan = plan_for("joint", "lookup", features=1, budget=budget, sizes=(keys,))
-    count_sigma, sum_sigma = sigma(plan, "key", 0), sigma(plan, "key", 1)
-    counts = world.counts + rng.normal(size=world.counts.shape) * count_sigma
-    sums = world.sums + rng.normal(size=world.sums.shape) * sum_sigma
-    return shrink(counts, sums, count_sigma=count_sigma, sum_sigma=sum_sigma, rows=float(world.rows)).values
-
-
-def private_request(world: World, budget: Budget, rng: np.random.Generator) -> KeyedMoments:
-    """The request's moments as its own `joint` lookup sketch would give them."""
-    exact = world.request
-    keys, m = exact.sums.shape
-    plan = plan_for("joint", "lookup", features=m, budget=budget, bound_squared=REQUEST_BOUND_SQUARED, sizes=(keys,))
-    count_sigma, sum_sigma = sigma(plan, "key", 0), sigma(plan, "key", 1)
-    block = plan.block("global", 2)
-    total_block = plan.block("global", 1)
-    assert block is not None and total_block is not None
-    product_noise = np.where(np.eye(m, dtype=bool), block.sigma, block.noise_of(2))
-    noise = np.triu(rng.normal(size=(m, m)) * product_noise)
-    counts = exact.counts + rng.normal(size=keys) * count_sigma
-    sums = exact.sums + rng.normal(size=exact.sums.shape) * sum_sigma
-    by_keys, by_block = 1 / (keys * sum_sigma**2), 1 / total_block.sigma**2
-    whole = exact.total + rng.normal(size=m) * total_block.sigma
-    return KeyedMoments(
-        features=exact.features,
-        counts=counts,
-        sums=sums,
-        products=exact.products + noise + np.triu(noise, 1).T,
-        count=float(world.rows),
-        total=(sums.sum(axis=0) * by_keys + whole * by_block) / (by_keys + by_block),
-        count_noise=np.full(keys, count_sigma),
-        sum_noise=np.full(keys, sum_sigma),
-        product_noise=product_noise,
-        total_noise=np.full(m, (by_keys + by_block) ** -0.5),
-    )
-
-
-def _select_as_in_paper(world: World, mechanism: str, budget: Budget, rng: np.random.Generator) -> int:
+def as_in_paper(world: World, budget: Budget, noise: Seeded) -> dict[str, float]:
     """The paper's search: noise on every per-key monomial of both sides, the largest R2 wins, failures count as 0."""
-    exact = world.request
-    assert exact.key_products is not None
-    keys, m = exact.sums.shape
-    request_plan = plan_for(mechanism, "join", features=m, budget=budget, bound_squared=REQUEST_BOUND_SQUARED)
-    provider_plan = plan_for(mechanism, "join", features=1, budget=budget)
-    asked, given = ([sigma(plan, "key", order) for order in range(3)] for plan in (request_plan, provider_plan))
-    noise = np.triu(rng.normal(size=(keys, m, m))) * asked[2]
-    request = KeyedMoments(
-        features=exact.features,
-        counts=exact.counts + rng.normal(size=keys) * asked[0],
-        sums=exact.sums + rng.normal(size=(keys, m)) * asked[1],
-        products=exact.products,
-        count=exact.count,
-        total=exact.total,
-        count_noise=np.full(keys, asked[0]),
-        sum_noise=np.full(keys, asked[1]),
-        product_noise=np.zeros((m, m)),
-        total_noise=np.zeros(m),
-        key_products=exact.key_products + noise + np.swapaxes(np.triu(noise, 1), 1, 2),
-        key_product_noise=np.full((m, m), asked[2]),
-    )
-    noisy = [
-        column + rng.normal(size=column.shape) * scale
-        for column, scale in zip((world.counts, world.sums, world.squares), given, strict=True)
-    ]
-    return int(np.argmax(many_to_many_r2(request, KeyedStatistics(*noisy), "y", rule="paper")))
+    keys = len(world.domain)
+    table = np.clip(world.request / (OWN_WIDTH, TARGET_WIDTH), -1, 1)
+    length = np.sqrt((table**2).sum(axis=1, keepdims=True))
+    table *= np.minimum(1.0, float(REQUEST_BOUND_SQUARED) ** 0.5 / np.maximum(length, 1e-300))
+    request = keyed_moment_matrices(table, world.place, keys)
+    providers = [(np.clip(values / PROVIDER_WIDTH, -1, 1)[:, None], place) for values, place in world.providers]
+    candidates = np.array([keyed_moment_matrices(values, place, keys) for values, place in providers])
+    truth = r2_of_grams(joined_with_all(request, candidates), target=2)
+    found = {}
+    for mechanism in ("fpm", "fpm-opt"):
+        asked = planned(terms(mechanism, "join", features=2, budget=budget, bound_squared=REQUEST_BOUND_SQUARED))
+        given = planned(terms(mechanism, "join", features=1, budget=budget))
+        seen = joined_with_all(
+            MomentRelease(asked, world.rows).matrices(request, noise),
+            MomentRelease(given, world.rows).matrices(candidates, noise),
+        )
+        found[mechanism] = truth[int(np.argmax(r2_of_grams(seen, target=2, rule="paper")))] / truth.max()
+    return found
+
+
+def _table(world: World) -> pa.Table:
+    keys = np.array(world.domain.values, dtype=object)[world.place]
+    return pa.table({"x": world.request[:, 0], "y": world.request[:, 1], world.domain.id: pa.array(keys, pa.string())})

@@ -12,6 +12,8 @@ from scipy.stats import binom, chi2, ks_2samp
 from research.baselines import EntryNoise, RandomisedKey, apm, nonprivate, sf, shuffle, tpm
 from research.baselines.noise import keyed_moment_matrices, moment_matrices
 from research.baselines.scales import classical_mu, continuous_mu, whole_table_noise, zcdp_mu
+from research.plans import deviations, planned, terms
+from saibot.privacy import Budget
 from saibot.privacy.calibration import gaussian_delta
 
 B2 = 25.0
@@ -262,21 +264,7 @@ def test_zcdp_conversion_agrees_with_the_accounting_library() -> None:
 
 
 def test_whole_table_noise_is_that_of_the_fpm_plan() -> None:
-    from decimal import Decimal
-
-    from saibot.privacy import Budget, Neighbours
-    from saibot.privacy.mechanisms import PlanRequest, make_plan
-
-    for delta in ("1e-6", "0"):
-        request = PlanRequest(
-            mechanism="fpm",
-            layout="union",
-            features=3,
-            bound_squared=Decimal(25),
-            order=2,
-            budget=Budget("1", delta),
-            neighbours=Neighbours.REPLACE_ONE,
-            row_count_public=True,
-        )
+    for delta, spread in (("1e-6", 1.0), ("0", math.sqrt(2))):  # a plan states standard deviations
+        plan = planned(terms("fpm", "union", features=3, budget=Budget("1", delta), bound_squared=25))
         own = whole_table_noise(features=3, bound_squared=B2, epsilon=1.0, delta=float(delta))
-        assert own.scale == pytest.approx(EntryNoise.of_plan(make_plan(request), "global").scale)
+        assert own.scale * spread == pytest.approx(deviations(plan, "global"))

@@ -125,29 +125,29 @@ def test_the_unbiased_estimator_is_below_the_naive_one_from_50_keys_on() -> None
 
 
 def test_apm_s_noise_grows_without_end_and_is_not_stopped_by_overflow() -> None:
-    noise = union.union_noise("apm", union.Point(datasets=100))
+    noise = union.baseline_noise("apm", union.Point(datasets=100))
     assert noise is not None and 1e29 < noise[0].scale[1, 1] < 1e36
 
 
 def test_shuffling_has_nothing_to_offer_without_delta() -> None:
-    assert union.union_noise("sf1", union.Point(delta="0")) is None
-    assert union.union_noise("tpm", union.Point(delta="0")) is not None
+    assert union.baseline_noise("sf1", union.Point(delta="0")) is None
+    assert union.baseline_noise("tpm", union.Point(delta="0")) is not None
 
 
 def test_the_sides_of_a_joint_join_carry_the_noise_that_their_plan_says() -> None:
     """Simulated lookup sketches, against the plan: counts, sums, pooled totals and products."""
     import numpy as np
 
-    exact = np.zeros((400, 20, 2, 2))
-    exact[:, :, 0, 0] = 50
-    plan = join.key_plan("joint", "lookup", 1, 1000, 20)
-    found = join.noisy_moments(exact, ("x2",), plan, np.random.default_rng(0))
+    left, right = np.zeros((400, 20, 3, 3)), np.zeros((400, 20, 2, 2))
+    left[:, :, 0, 0] = right[:, :, 0, 0] = 50
+    tables = join.Tables(left, right, np.zeros((400, 4, 4)), {})
+    found = [side for _, side in join.lookup_sides(tables, join.Point(n=1000, keys=20), np.random.default_rng(0))]
     for read, stated in (
-        (np.concatenate([side.counts for side in found]) - 50, found[0].count_noise[0]),
+        (np.concatenate([side.counts[:-1] for side in found]) - 50, found[0].count_noise[0]),
         (np.concatenate([side.sums[:, 0] for side in found]), found[0].sum_noise[0]),
         (np.array([side.total[0] for side in found]), found[0].total_noise[0]),
         (np.array([side.products[0, 0] for side in found]), found[0].product_noise[0, 0]),
     ):
         assert read.std() == pytest.approx(stated, rel=0.15)
-    block = plan.block("global", 2)
+    block = join.key_plan("joint", "lookup", 1, 1000, 20).block("global", 2)
     assert block is not None and found[0].product_noise[0, 0] == pytest.approx(block.sigma)

@@ -9,20 +9,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from research.plans import plan_for, sigma
-from research.real import private_preparation as private
-from research.real.keys import Domain, key
+from research.judging import r2_with
+from research.real.joins import JoinSearch
+from research.real.keys import domain_of, key
 from research.real.ours import MadeUp
 from research.real.prepare import component, measurements
 from research.real.protocol import ask_on, join_records, lookup_records
-from research.real.release import private_moments, private_values, rounded_rows
-from research.real.select import REQUEST_BOUND_SQUARED, JoinSearch
+from research.real.publishing import documented_range, provider_release, request_release
 from research.real.tables import Folder
 from research.real.tasks import read_tasks
-from research.real.world import Library, r2_with
+from research.real.world import Library
+from research.searching import choose, corpus_of, dataset_name
+from research.seeded import Seeded
+from saibot.client.augmented import find_augmentation
 from saibot.errors import InvalidTable
-from saibot.estimate.lookup import shrink
+from saibot.estimate.lookup import lookup_values
+from saibot.estimate.moments import moments_of_sketch
 from saibot.privacy import Budget
+from saibot.search import SearchOptions
 
 ONE = Budget("1", "1e-6")
 
@@ -67,15 +71,14 @@ def test_requests_are_one_task_per_key_with_filters_ratios_and_tables_to_leave_o
 
 
 def test_a_district_that_spans_boroughs_is_citywide_so_levels_are_nested():
-    domain = Domain.of(key("DBN"), ["01M001", "01M002", "02M001", "13K001", "75M001", "75X002"])
-    assert domain.sizes == (6, 4, 3)  # districts 01, 02, 13, 75; boroughs K, M and citywide
-    fine, district, borough = domain.up(np.arange(6.0))
-    assert district.tolist() == [1, 2, 3, 9] and borough.tolist() == [3, 3, 9] and len(fine) == 6
+    domain = domain_of(key("DBN"), ["01M001", "01M002", "02M001", "13K001", "75M001", "75X002"])
+    assert domain.level_values(1) == ("01", "02", "13", "75") and domain.level_values(2) == ("M", "K", "citywide")
+    assert domain.parent_index(2).tolist() == [0, 0, 0, 1, 2, 2, 3]
 
 
 def test_a_level_with_as_many_keys_as_the_one_below_says_nothing_of_its_own():
-    assert Domain.of(key("DBN"), ["01M001", "01M002", "13K001"]).sizes == (3, 2)
-    assert Domain.of(key("anything"), ["a", "b"]).sizes == (2,)
+    assert len(domain_of(key("DBN"), ["01M001", "01M002", "13K001"]).level_names) == 1
+    assert domain_of(key("anything"), ["a", "b"]).level_names == ()
 
 
 # ------------------------------------------------------------------------------------------------ preparation
@@ -95,68 +98,74 @@ def test_the_component_follows_what_columns_have_in_common():
 
 
 @pytest.mark.parametrize("preparation", ["public", "bought"])
-def test_a_private_component_is_near_the_column_it_is_made_of_and_costs_its_share(preparation):
+def test_a_privately_prepared_provider_pays_for_what_it_reads_and_stays_near_its_columns(books, preparation):
     rng = np.random.default_rng(1)
-    column = rng.normal(50, 10, 20_000)
-    values = np.column_stack([column, column + rng.normal(size=20_000)])
-    found = private.prepared_component(values, preparation, Budget("3", "1e-6"), width=0.7, rng=rng)
-    assert np.abs(found).max() <= 1 and abs(np.corrcoef(found, column)[0, 1]) > 0.8
-    assert 0.4 < np.mean(np.abs(found) == 1) < 0.6  # 0.7 standard deviations cut about half of the rows
-    left = private.price(preparation, ONE)
-    assert left.share == 1 - private.MOMENTS_SHARE
-    assert left.budget.epsilon == (1 if preparation == "public" else Decimal("0.8"))
+    world = books.world(read_tasks(books.tables.requests())[0])
+    column, place = rng.normal(50, 10, 20_000), rng.integers(0, len(world.domain), 20_000)
+    columns = np.column_stack([column, column + rng.normal(size=20_000)])
+    made = replace(world, columns=(columns,), places=(place,))
+    sketch = provider_release(made, 0, preparation, Budget("3", "1e-6")).sketch(Seeded(rng))
+    header = sketch.header
+    assert header.preparation.kind == "bought" and header.simulation
+    assert len(header.preparation.steps) == (1 if preparation == "public" else 3)
+    (component,) = header.features
+    assert component.kind == "component" and component.weights.keys() == {"c0", "c1"}
+    spent = header.read_plan().request
+    assert spent.share == Decimal("0.8")
+    assert spent.budget.epsilon == (3 if preparation == "public" else Decimal("2.4"))
+    means = np.bincount(place, column) / np.bincount(place)
+    found = lookup_values(sketch, [world.domain.parent_index(1)])
+    assert abs(np.corrcoef(found.values[0, :-1], means)[0, 1]) > 0.5
 
 
-def test_bought_ranges_hold_most_rows_and_miss_with_little_epsilon():
-    rng = np.random.default_rng(2)
-    column = rng.gamma(3, 20, 5000)
-    low, high = private.bought_range(column, 2.0, rng)
-    assert 0.85 < np.mean((column >= low) & (column <= high)) < 0.97
-    cheap = [private.bought_range(column, 0.001, rng) for _ in range(10)]
-    assert len({bounds for bounds in cheap}) > 5
+def test_a_table_with_a_single_column_has_no_component(world):
+    made = replace(world, columns=tuple(columns[:, :1] for columns in world.columns))
+    sketch = provider_release(made, 0, "bought", ONE).sketch(Seeded(2))
+    assert [feature.kind for feature in sketch.header.features] == ["numeric"]
+    low, high = sketch.header.features[0].lower, sketch.header.features[0].upper
+    assert 0.3 < np.mean((world.columns[0][:, 0] > low) & (world.columns[0][:, 0] < high)) < 0.85  # half of the rows
 
 
-def test_a_request_is_prepared_column_by_column():
-    rng = np.random.default_rng(3)
-    raw = np.column_stack([rng.normal(2000, 3, 9000), rng.normal(300, 20, 9000)])
-    x, y = private.prepared_request(raw, "public", ONE, widths=(1.5, 1.0), rng=rng)
-    assert abs(np.corrcoef(y, raw[:, 1])[0, 1]) > 0.9 and 0.2 < np.mean(np.abs(y) == 1) < 0.45
-    assert np.abs(x).max() <= 1
+def test_prepared_as_in_the_paper_a_sketch_says_that_it_is_not_private(world):
+    assert provider_release(world, 0, "paper", ONE).sketch(Seeded(3)).header.preparation.kind == "nonprivate"
+    assert (
+        request_release(world, ask_on(world).train, "paper", ONE).sketch(Seeded(3)).header.preparation.kind == "nonprivate"
+    )
 
 
-# ------------------------------------------------------------------------------------------------ releases
+def test_ranges_of_a_data_dictionary_have_one_digit_of_their_width():
+    assert documented_range(np.array([312.0, 688.0, np.nan])) == (300, 700)
+    assert documented_range(np.array([2.0, 2.0])) == (1, 3)
 
 
-def test_simulated_values_have_the_noise_of_their_plan(world):
-    runs = 40
-    sums = np.repeat(world.sums(world.clipped(0.7))[None], runs, axis=0)
-    one = replace(world.domain, parents=())
-    rng = np.random.default_rng(4)
-    found = private_values(world.counts, sums, one, (ONE, Decimal(1)), rng=rng)
-    assert found.values.shape == (runs, len(world.names), len(world.domain.keys))
-    # The same release, drawn by hand from the plan's sigmas, is as far from the raw means.
-    rows = int(world.counts[0].sum())
-    terms = {"features": 1, "budget": ONE, "allocation": "values", "sizes": one.sizes, "rows": rounded_rows(rows)}
-    plan = plan_for("joint", "lookup", **terms)
-    scales = [sigma(plan, "key", order) for order in (0, 1)]
-    exact = world.counts[0, :-1], sums[0, 0, :-1]
-    noisy = [part + rng.normal(size=(runs, len(part))) * scale for part, scale in zip(exact, scales, strict=True)]
-    again = shrink(*noisy, count_sigma=scales[0], sum_sigma=scales[1], rows=np.full(runs, float(rows)), typical_spread=True)
-    raw = exact[1] / np.maximum(exact[0], 1)
-    errors = [np.sqrt(np.mean((values - raw) ** 2)) for values in (found.values[:, 0], again.values)]
-    assert errors[0] == pytest.approx(errors[1], rel=0.15)
+# ------------------------------------------------------------------------------------------------ releases and search
 
 
-def test_a_private_request_keeps_its_norm_bound_and_its_totals(world):
+@pytest.mark.parametrize("preparation", ["paper", "public", "bought"])
+def test_a_private_request_keeps_its_totals_and_spends_nothing_on_coarser_levels(world, preparation):
     ask = ask_on(world)
-    rng = np.random.default_rng(5)
-    exact = ask.moments("paper", ONE, rng)
-    assert exact.count == ask.train.sum()
-    rows = np.column_stack([world.x / 4.5, np.clip(world.y, -1, 1)])
-    assert (rows**2).sum(axis=1).max() <= float(REQUEST_BOUND_SQUARED)
-    noisy = private_moments(exact, ONE, bound_squared=REQUEST_BOUND_SQUARED, rng=rng)
-    error = (noisy.counts - exact.counts) / noisy.count_noise
-    assert 0.5 < error.std() < 1.6 and noisy.count == exact.count
+    sketch = request_release(world, ask.train, preparation, ONE).sketch(Seeded(5))
+    assert len(sketch.levels) == 1 and sketch.features == ("x", "y")
+    noisy = moments_of_sketch(sketch)
+    assert noisy.count == ask.train.sum()
+    exact = np.bincount(world.place[ask.train], minlength=len(noisy.counts))
+    error = (noisy.counts - exact) / noisy.count_noise
+    assert 0.5 < error.std() < 1.6
+
+
+def test_a_search_gives_the_table_it_takes_and_the_values_that_augment_would_join(world):
+    ask, noise = ask_on(world), Seeded(6)
+    sketches = [provider_release(world, i, "paper", ONE).sketch(noise) for i in range(len(world.names))]
+    with corpus_of(world.domain, sketches) as corpus:
+        options = SearchOptions(most_steps=1, always_first=True, unions=False)
+        found = find_augmentation(ask.local, corpus, options)
+        choice = choose(ask.local, corpus, "usable")
+        table = pd.DataFrame({world.domain.id: np.array(world.domain.values, dtype=object)[world.place]})
+        augmented = found.augment(table)[found.columns[0]].to_numpy()
+        some = choose(ask.local, corpus, "usable", among=[n for n in range(len(sketches)) if n != choice.number][:3])
+    assert dataset_name(choice.number) == found.document["ranked"][0]["dataset"]
+    np.testing.assert_allclose(choice.values[world.place], augmented)
+    assert some.number != choice.number and some.number < 4
 
 
 # ------------------------------------------------------------------------------------------------ what a selection is worth
