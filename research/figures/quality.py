@@ -22,6 +22,7 @@ from research.real.world import World
 from research.reproducing import plotting as plot
 from research.reproducing.expectations import holds
 from research.reproducing.figure import Check, Figure, RunConfig
+from research.searching import RANKINGS
 from saibot.privacy import Budget
 
 RUNS, QUICK_RUNS, QUICK_TASKS = 10, 2, 2
@@ -59,7 +60,7 @@ def _task(world: World, number: int, runs: int, config: RunConfig) -> list[dict[
         found = lookup_records(ask, budget, runs=runs, rng=rng, among=among)
         found += join_records(joins, budget, JOINS, runs=runs, rng=rng, among=among)
         for preparation in PREPARATIONS[1:] if epsilon != "0.3" else ():
-            found += lookup_records(ask, budget, runs=runs, rng=rng, preparation=preparation)
+            found += lookup_records(ask, budget, runs=runs, rng=rng, preparation=preparation, requests=("private",))
         records += [record | {"epsilon": float(epsilon), "kept": 1.0, "part": "whole"} for record in found]
     if len(world.domain) > 150 and not config.quick:
         return records  # with a few rows per key to begin with, there is nothing to thin out
@@ -223,6 +224,7 @@ def settings(config: RunConfig) -> dict[str, Any]:
         "thinned": list(THINNED),
         "among": [10, 30, "all"],
         "preparations": list(PREPARATIONS),
+        "rankings": list(RANKINGS),
     }
 
 

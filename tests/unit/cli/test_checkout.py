@@ -47,3 +47,12 @@ def test_no_command_loads_research_before_it_is_asked_to() -> None:
     """Otherwise nothing at all would start where only the package is installed."""
     code = "import sys, saibot.cli.app; assert not [name for name in sys.modules if name.split('.')[0] == 'research']"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_wheel_holds_the_package_alone_and_a_source_archive_research_too() -> None:
+    import tomllib
+
+    with (checkout.PACKAGE.parents[1] / "pyproject.toml").open("rb") as file:
+        build = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]
+    assert build["wheel"] == {"packages": ["src/saibot"]}
+    assert {"src", "research", "tests"} <= set(build["sdist"]["include"])
