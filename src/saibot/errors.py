@@ -9,8 +9,7 @@ SaibotError
 │   ├── SemiringError     (semiring: names, bases, keys and overflows of the algebra)
 │   └── UnsupportedPlan   a mechanism asked for something that its proof does not cover
 ├── BudgetExceeded        the ledger's cap would be passed; carries asked and left
-├── SourceChanged         the ledger knows this dataset with other rows
-├── LedgerConflict        the ledger knows this dataset under other terms
+├── LedgerConflict        the ledger knows this dataset, or its individuals, under other terms
 ├── InvalidSketch         a sketch file that is truncated, tampered with or of another format
 └── PlatformError         (client: what a platform refuses, or does not answer)
 
@@ -60,23 +59,13 @@ class UnsupportedPlan(InvalidInput):
 class BudgetExceeded(SaibotError):
     """The ledger refuses a release, before any noise was drawn."""
 
-    def __init__(self, *, dataset: str, asked: str, left: str, cap: str) -> None:
+    def __init__(self, *, dataset: str, account: str, asked: str, left: str, cap: str) -> None:
+        of = "its cap" if account == dataset else f"the cap of the account {account!r},"
         super().__init__(
-            f"Releasing {dataset!r} asks for {asked}, but {left} is left of its cap {cap}.",
-            hint=f"Lower --epsilon, or see `saibot ledger {dataset}`.",
+            f"Releasing {dataset!r} asks for {asked}, but {left} is left of {of} {cap}.",
+            hint=f"Lower --epsilon, or see `saibot ledger {account}`.",
         )
-        self.dataset, self.asked, self.left, self.cap = dataset, asked, left, cap
-
-
-class SourceChanged(SaibotError):
-    """The rows behind a dataset name are not the ones that were released before."""
-
-    def __init__(self, dataset: str) -> None:
-        super().__init__(
-            f"The rows of {dataset!r} differ from those of its earlier releases.",
-            hint="If they are a new edition of the data, repeat with --new-version: it is charged anew.",
-        )
-        self.dataset = dataset
+        self.dataset, self.account, self.asked, self.left, self.cap = dataset, account, asked, left, cap
 
 
 class LedgerConflict(SaibotError):

@@ -291,7 +291,7 @@ def test_an_odd_column_is_searched_with_and_augmented_or_refused_without_a_cell(
         augment,
     ]
     if isinstance(source, Path) and source.suffix == ".parquet":
-        attempts += [lambda id=id: split_table(source, test=Decimal("0.5"), id_column=id, out=folder) for id in (None, "c")]
+        attempts += [lambda id=id: split_table(source, Ledger(folder / "home"), test=Decimal("0.5"), id_column=id, out=folder) for id in (None, "c")]
     for attempt in attempts:
         problem = refusal(attempt)
         assert problem is None or tells(problem, table.column(0).combine_chunks()) == []
@@ -332,8 +332,8 @@ def test_an_odd_text_file_is_released_searched_with_split_or_refused_without_a_c
         lambda: local_request(path, target="x", keys={"c": DOMAINS[0]}),
         lambda: local_request(path, target="x", features=["c"]),
         augment,
-        lambda: split_table(path, test=Decimal("0.5"), out=folder),
-        lambda: split_table(path, test=Decimal("0.5"), id_column="c", out=folder),
+        lambda: split_table(path, Ledger(folder / "home"), test=Decimal("0.5"), out=folder),
+        lambda: split_table(path, Ledger(folder / "home"), test=Decimal("0.5"), id_column="c", out=folder),
     ]
     for attempt in attempts:
         problem = refusal(attempt)

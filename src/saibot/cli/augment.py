@@ -11,7 +11,7 @@ from saibot.cli.connection import open_connection
 from saibot.cli.show import JsonOption, plural, print_json
 
 if TYPE_CHECKING:
-    from saibot.client import Augmented, Corpus, Published
+    from saibot.client import Augmented, Corpus, Kept
 
 
 def add_to(app: typer.Typer) -> None:
@@ -30,12 +30,20 @@ def augment(
         str | None,
         typer.Option(metavar="ADDRESS", help="Where to fetch the values. Default: the platform that was searched."),
     ] = None,
+    fetch: Annotated[
+        bool,
+        typer.Option(
+            "--fetch",
+            help="After a search at home: fetch what is missing here. It tells the platform which datasets were chosen.",
+        ),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Join what RESULT chose to the rows of TABLE: every row stays, in order. Costs no budget and sends nothing.
+    """Join what RESULT chose to the rows of TABLE: every row stays, in order. Costs no budget and sends nothing of the rows.
 
-    The values come from the corpus folder, or from the platform, which is asked for whole sketches by their digest and never
-    learns which rows they are joined to. What was fetched once is kept.
+    The values come from the corpus folder, or from what was fetched of the platform and kept on this machine. After a search
+    at home nobody is asked for anything, unless you say --fetch: the platform does not know what your rows chose. After a
+    private request, which the platform answered itself, what is missing is fetched from it.
     """
     from saibot.client import Augmented
     from saibot.errors import InvalidInput
@@ -48,12 +56,14 @@ def augment(
         names[name] = column
     if corpus is not None and platform is not None:
         raise InvalidInput("the values come from --corpus or from --platform, not from both.")
+    if corpus is not None and fetch:
+        raise InvalidInput("the values come from --corpus: there is nothing to fetch.")
     if _same(out, table):
         raise InvalidInput(f"{out} is the table itself.", hint="Choose another file with --out: your table stays as it is.")
     found = Augmented.load(result)
     if not found.columns:
         raise InvalidInput("the search chose nothing to join.", hint="`saibot search` says why; nothing was written.")
-    found = Augmented(found.document, _source(found, corpus, platform))
+    found = Augmented(found.document, _source(found, corpus, platform, fetch=fetch))
     found.augment(table, out=out, columns=names)
     if json:
         print_json({"table": str(out), "columns": [dict(column) for column in found.document["columns"]]})
@@ -69,9 +79,9 @@ def _same(one: Path, other: Path) -> bool:
     return one.exists() and other.exists() and one.samefile(other)
 
 
-def _source(found: Augmented, corpus: Path | None, platform: str | None) -> Corpus | Published:
-    """Where the values are: in a folder, or in the cache and on the platform."""
-    from saibot.client import Corpus, Published
+def _source(found: Augmented, corpus: Path | None, platform: str | None, *, fetch: bool) -> Corpus | Kept:
+    """Where the values are: in a folder, or on this machine, fetched first where that is allowed."""
+    from saibot.client import Corpus, Kept, Published
     from saibot.errors import InvalidInput
 
     if corpus is not None:
@@ -79,4 +89,9 @@ def _source(found: Augmented, corpus: Path | None, platform: str | None) -> Corp
     address = platform or found.document.get("platform")
     if not isinstance(address, str):
         raise InvalidInput("the values of this result are in the corpus that was searched.", hint="Name it with --corpus.")
-    return Published(open_connection(address))
+    if fetch or not found.at_home:
+        with open_connection(address) as opened:
+            if found.at_home:
+                typer.echo(f"--fetch: {opened.url} is asked for what is missing, and learns what was chosen.", err=True)
+            Published(opened).fetch(found.document["columns"])
+    return Kept()

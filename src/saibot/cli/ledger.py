@@ -20,25 +20,28 @@ def add_to(app: typer.Typer) -> None:
 
 
 def ledger(
-    dataset: Annotated[str | None, typer.Argument(help="Name of one dataset. Default: all of them.")] = None,
+    account: Annotated[str | None, typer.Argument(help="Name of an account, or of a dataset on it. Default: all.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what has been spent and what is left, for every dataset or for one."""
+    """Show what has been spent on whom and what is left, for every account or for one.
+
+    An account is about individuals. Whatever is released about them, under whatever name, comes out of its one cap.
+    """
     from saibot.errors import SaibotError
 
     book = open_ledger()
-    if dataset is None:
+    if account is None:
         accounts = book.accounts()
     else:
-        account = book.account(dataset)
-        if account is None:
-            raise SaibotError(f"the ledger has no dataset {dataset!r}.", hint="`saibot ledger` lists those it has.")
-        accounts = [account]
+        found = book.account(account) or book.account(book.account_of(account) or "")
+        if found is None:
+            raise SaibotError(f"the ledger has no account {account!r}.", hint="`saibot ledger` lists those it has.")
+        accounts = [found]
     if json:
-        print_json({"datasets": [account.to_json() for account in accounts]})
+        print_json({"accounts": [one.to_json() for one in accounts]})
     elif not accounts:
         typer.echo("nothing has been released from this machine yet.")
-    elif dataset is None:
+    elif account is None:
         _show_all(accounts)
     else:
         _show_one(accounts[0])
@@ -46,10 +49,15 @@ def ledger(
 
 def _show_all(accounts: list[Account]) -> None:
     rows = [
-        [a.dataset, str(a.neighbours), str(a.cap), number(a.spent_epsilon), _left(a), str(len(a.entries))] for a in accounts
+        [a.name, _unit(a), str(a.neighbours), str(a.cap), number(a.spent_epsilon), _left(a), str(len(a.entries))]
+        for a in accounts
     ]
-    columns = ["dataset", "neighbours", "cap", "ε spent", "ε left", "charges"]
-    print_table("ledger (ε at the cap's δ)", columns, rows, right=(3, 4, 5))
+    columns = ["account", "protects", "neighbours", "cap", "ε spent", "ε left", "charges"]
+    print_table("ledger (ε at the cap's δ)", columns, rows, right=(4, 5, 6))
+
+
+def _unit(account: Account) -> str:
+    return "one row" if account.unit is None else f"all rows of one {account.unit}"
 
 
 def _left(account: Account) -> str:
@@ -59,19 +67,22 @@ def _left(account: Account) -> str:
 
 def _show_one(account: Account) -> None:
     title = (
-        f"{account.dataset}: {number(account.spent_epsilon)} of {account.cap} spent, "
-        f"ε={_left(account)} left, {account.neighbours}"
+        f"{account.name}: {number(account.spent_epsilon)} of {account.cap} spent, "
+        f"ε={_left(account)} left, {account.neighbours}, protects {_unit(account)}"
     )
     rows = [
         [
             str(entry.number),
             entry.created,
+            entry.dataset + (f" ({entry.share.part} of split {entry.share.split})" if entry.share else ""),
             str(entry.edition),
             str(entry.asked),
             entry.digest[:12] if entry.digest else "nothing",
         ]
         for entry in account.entries
     ]
-    print_table(title, ["charge", "when (UTC)", "edition", "asked", "released"], rows)
+    print_table(title, ["charge", "when (UTC)", "dataset", "edition", "asked", "released"], rows)
+    if any(entry.share for entry in account.entries):
+        typer.echo("Nobody is in two parts of one split: of each split, the part that has cost more counts.")
     if any(entry.digest is None for entry in account.entries):
         typer.echo("A charge that released nothing was cut short after it was taken: it stays spent.")

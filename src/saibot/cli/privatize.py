@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from saibot.cli import options
 from saibot.cli.home import open_ledger
 from saibot.cli.plan import show_plan
-from saibot.cli.show import JsonOption, number, print_json, progress
+from saibot.cli.show import JsonOption, ask_provider, number, print_json, progress
 from saibot.cli.terms import Terms, with_terms
 
 if TYPE_CHECKING:
@@ -38,10 +38,16 @@ def privatize(
     ] = "card",
     per_tuple: Annotated[bool, typer.Option(help="Local model: every row is privatised by itself.")] = False,
     backend: Annotated[str, typer.Option(help="Engine that aggregates: duckdb or polars.")] = "duckdb",
-    new_version: Annotated[bool, typer.Option(help="The rows are a new edition of this dataset: charged anew.")] = False,
+    new_version: Annotated[
+        bool, typer.Option(help="Release a new edition, drawn and charged anew, whether the rows have changed or not.")
+    ] = False,
     part: Annotated[
         str | None,
         typer.Option(help="train or test: this is that part of a private request, called NAME-train, without key levels."),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="With --part: the split that `saibot split` recorded, if the part was moved since."),
     ] = None,
     dry_run: Annotated[bool, typer.Option(help="Check everything and show the plan; charge and release nothing.")] = False,
     out: Annotated[Path | None, typer.Option(help="Where to write the sketch. Default: NAME-KEY.saibot here.")] = None,
@@ -50,8 +56,9 @@ def privatize(
     """Privatise TABLE into a sketch, charging this machine's ledger first."""
     from saibot.errors import InvalidInput
     from saibot.privatize import ReleaseRequest, privatize
-    from saibot.privatize.charging import charge_for
+    from saibot.privatize.charging import charge_for, recorded_share
     from saibot.privatize.checking import prepare as check
+    from saibot.privatize.checking import resolve
     from saibot.privatize.request import describe
     from saibot.safe_file import write_safely
     from saibot.sketch import SUFFIX
@@ -62,10 +69,14 @@ def privatize(
     if backend not in ("duckdb", "polars"):
         raise InvalidInput(f"--backend is duckdb or polars, not {backend!r}.")
     described, chosen = _card(table, card, feature or [])
+    which: Literal["train", "test"] | None = None
     if part is not None:
         if part not in ("train", "test"):
             raise InvalidInput(f"--part is train or test, not {part!r}.")
-        described = described.for_request("train" if part == "train" else "test")
+        which = "train" if part == "train" else "test"
+        described = described.for_request(which)
+    elif split is not None:
+        raise InvalidInput("--split goes with --part.", hint="Say which part of the split this is: train or test.")
     request = ReleaseRequest(
         card=described,
         budget=budget,
@@ -81,6 +92,8 @@ def privatize(
         paper_preparation=prepare == "paper",
         per_tuple=per_tuple,
         new_version=new_version,
+        part=which,
+        split=split,
         backend="polars" if backend == "polars" else "duckdb",
     )
     ledger = open_ledger()
@@ -89,7 +102,7 @@ def privatize(
     if dry_run:
         with progress(quiet=json) as tell:
             ready = check(table, request, ledger, progress=tell)
-        ledger.check(charge_for(ready, ledger))
+        ledger.check(charge_for(ready, resolve(request), ledger, recorded_share(table, request, ledger)[0]))
         if json:
             print_json(describe(ready))
         else:
@@ -97,8 +110,10 @@ def privatize(
             typer.echo(f"would draw noise for {ready.draws:,} numbers and charge {budget}; nothing was charged or released.")
         return
     with progress(quiet=json) as tell:
-        released = privatize(table, request, ledger, progress=tell)
+        released = privatize(table, request, ledger, progress=tell, ask=ask_provider)
     write_safely(path, released.content)
+    for note in released.notes:
+        typer.echo(f"note: {note}", err=True)
     if json:
         print_json(_document(released, path))
     else:
@@ -146,7 +161,7 @@ def _document(released: Released, path: Path) -> dict[str, Any]:
 def _report(released: Released, path: Path, dataset: str) -> None:
     header = released.sketch.header
     if released.repeated:
-        typer.echo("this very release was made before: the same sketch, at no further cost.")
+        typer.echo("this very release was asked for before: the same sketch, at no further cost.")
     typer.echo(f"wrote {path} ({number(len(released.content) / 1024)} KiB, digest {released.sketch.digest[:12]})")
     if not released.repeated:
         typer.echo(f"charged {dataset}: ε={header.budget['epsilon']}, δ={header.budget['delta']} under {header.neighbours}")

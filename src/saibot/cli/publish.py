@@ -34,17 +34,15 @@ def publish(
 ) -> None:
     """Send SKETCHES to a platform. Nothing else leaves: the rows, the card's columns and the ledger stay here.
 
-    A dataset of the same name and key gets a new version. The same sketch again changes nothing.
+    All are checked before the first is sent: where one is damaged or not private, nothing leaves. A dataset of the same name
+    and key gets a new version. The same sketch again changes nothing.
     """
     from saibot.cli.home import saibot_home
     from saibot.client import Provider
 
-    done = []
     with open_connection(platform) as opened, progress(quiet=json) as tell:
         provider = Provider(opened, saibot_home())
-        for number, path in enumerate(sketches):
-            tell(f"publishing {path.name}", number / len(sketches))
-            done.append(provider.publish(path, card=card, visibility=visibility, expires=expires))
+        done = provider.publish_all(sketches, card=card, visibility=visibility, expires=expires, progress=tell)
     if json:
         print_json({"platform": opened.url, "datasets": [dataset.model_dump(mode="json") for dataset in done]})
         return

@@ -106,3 +106,11 @@ def progress(quiet: bool = False) -> Iterator[Progress]:
             bar.update(task, description=stage, total=None if part is None else 1.0, completed=part or 0.0)
 
         yield tell
+
+
+def ask_provider(doubt: str) -> bool:
+    """Whether to go on. Where nobody is there to be asked, yes: what a release gives may not depend on its rows."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    typer.echo(f"note: {doubt}", err=True)
+    return typer.confirm("Go on?", err=True)

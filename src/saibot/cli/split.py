@@ -21,16 +21,23 @@ def split(
     out: Annotated[Path | None, typer.Option(help="Folder for both parts. Default: beside the table.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Divide TABLE into NAME.train and NAME.test, individual by individual, at random."""
+    """Divide TABLE into NAME.train and NAME.test, individual by individual, at random, and note that in the ledger."""
+    from saibot.cli.home import open_ledger
     from saibot.privacy.budget import exact_decimal
     from saibot.privatize.split import split_table
 
-    files = split_table(table, test=exact_decimal(test, name="--test"), id_column=id, out=out)
+    files = split_table(table, open_ledger(), test=exact_decimal(test, name="--test"), id_column=id, out=out)
+    for note in files.notes:
+        typer.echo(f"note: {note}", err=True)
     if json:
-        print_json({"train": str(files.train), "test": str(files.test)})
+        print_json({"train": str(files.train), "test": str(files.test), "split": files.id})
     else:
         typer.echo(f"wrote {files.train}\nwrote {files.test}")
         typer.echo(_divided(id))
+        typer.echo(
+            f"The ledger knows them as the split {files.id}, by where they are; "
+            f"once moved, they are released with --split {files.id}."
+        )
 
 
 def _divided(id: str | None) -> str:

@@ -26,6 +26,7 @@ from saibot.client.errors import (
     SearchFailed,
 )
 from saibot.client.job import Job
+from saibot.client.kept import Kept
 from saibot.client.local import local_request
 from saibot.client.model import LinearModel
 from saibot.client.packing import Packed, pack_sketches
@@ -47,6 +48,7 @@ __all__ = [
     "Domain",
     "Domains",
     "Job",
+    "Kept",
     "KeyColumn",
     "LinearModel",
     "NewToken",

@@ -44,7 +44,7 @@ def find_augmentation(
 ) -> Augmented:
     """Search a corpus with a request of either kind."""
     found = search(request, corpus, options, strategy=strategy, progress=progress)
-    return Augmented(document_of(found, request), corpus)
+    return Augmented(document_of(found, request) | {"at_home": True}, corpus)
 
 
 class Augmented:
@@ -54,7 +54,8 @@ class Augmented:
         """From a document of `saibot.search.document`, be it made here or by a platform.
 
         `source` is where the chosen values are looked up: a corpus, or anything that gives sketches by digest. It is
-        needed to augment and to predict, not to look.
+        needed to augment and to predict, not to look. `Kept()` asks nobody; `Published(platform)` asks the platform for
+        what was chosen, and thereby tells it: see `at_home`.
         """
         self.document = checked_document(document, "the document")
         self._source = source
@@ -77,6 +78,11 @@ class Augmented:
     @property
     def notes(self) -> tuple[str, ...]:
         return tuple(self.document["notes"])
+
+    @property
+    def at_home(self) -> bool:
+        """Whether nobody but the requester knows what was chosen. Where the document does not say, we take it so."""
+        return self.document.get("at_home") is not False
 
     def to_frame(self) -> pd.DataFrame:
         """The ranked candidates of the first step: gain in R2 with its interval, and the step that took each, if any."""
@@ -153,7 +159,10 @@ class Augmented:
         key, (codes,) = request_key(keys, [read_columns(table, names, text=names)])
         assert key is not None
         if self._source is None:
-            raise InvalidInput("the values of a result come from its corpus.", hint="Load it with `source=Corpus(FOLDER)`.")
+            raise InvalidInput(
+                "the values of a result come from its corpus, or from what was kept of it.",
+                hint="Load it with `source=Corpus(FOLDER)`; with `source=Kept()` where a platform was searched.",
+            )
         return {column["name"]: looked_up(self._source, column, key)[codes] for column in self.document["columns"]}
 
     def model(self, *, columns: Mapping[str, str] | None = None) -> LinearModel:

@@ -18,8 +18,8 @@ WHOLE = 1_000_000  # keys of a domain that is taken whole
 def places_of(texts: Sequence[str], domain: KeyDomain) -> np.ndarray:
     """The place of each key text in a domain; the domain's size for one outside. Of a time, a domain of days has the day."""
     days = domain.id.startswith("dates:")
-    index, size = domain.index, len(domain)
-    return np.array([index.get(_day(text) if days else text, size) for text in texts], np.int64)
+    places = domain.places([_day(text) for text in texts] if days else texts)
+    return np.where(places < 0, len(domain), places)
 
 
 def request_key(keys: Sequence[KeyColumn], tables: Sequence[pa.Table]) -> tuple[RequestKey | None, list[np.ndarray]]:

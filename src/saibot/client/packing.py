@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from saibot.client.domains import Domains
+from saibot.client.leaving import why_not_private
 from saibot.discover.domains import DomainRegistry
 from saibot.errors import InvalidInput, InvalidSketch
 from saibot.search import Corpus
@@ -67,7 +68,7 @@ def _good(sketches: Iterable[Path], known: set[str], packed: Packed, *, unsafe: 
     for path in _files(sketches):
         try:
             sketch = _open(path)
-            reason = None if unsafe else _distrust(sketch)
+            reason = None if unsafe else why_not_private(sketch)
         except InvalidSketch as problem:
             reason = problem.message
         if reason is not None:
@@ -112,11 +113,3 @@ def _open(path: Path) -> Sketch:
     if not path.is_file():
         raise InvalidSketch("there is no such file.")
     return read_sketch(path)
-
-
-def _distrust(sketch: Sketch) -> str | None:
-    if sketch.header.simulation:
-        return "its noise is simulated, so it protects nobody."
-    if sketch.header.preparation.kind == "nonprivate":
-        return "its preparation read the rows without paying, so it is not private."
-    return None

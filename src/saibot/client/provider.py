@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from saibot.client.answers import Dataset, Domain, Progress, read_answer
+from saibot.client.leaving import check_may_leave
 from saibot.client.platform import Platform
-from saibot.client.privatizing import open_ledger, privatised, read_card
+from saibot.client.privatizing import Note, open_ledger, privatised, read_card, release_request
+from saibot.client.request import open_sketch
 from saibot.discover.domains import generated_domain
-from saibot.errors import InvalidInput, InvalidSketch
+from saibot.errors import InvalidInput
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card
 from saibot.privatize.read import TableLike
 from saibot.privatize.schema import resolve_domain
-from saibot.sketch import KeyDomain, Sketch, read_sketch, write_sketch
+from saibot.sketch import KeyDomain, Sketch, write_sketch
 
 VISIBILITIES = ("public", "restricted")
 
@@ -27,9 +29,10 @@ class Provider:
     Another folder, or a `Ledger`, is for those who keep several, each about other individuals.
     """
 
-    def __init__(self, platform: Platform, ledger: Ledger | Path | str | None = None) -> None:
+    def __init__(self, platform: Platform, ledger: Ledger | Path | str | None = None, *, note: Note | None = None) -> None:
         self.platform = platform
         self.ledger = open_ledger(ledger)
+        self.note = note  # hears what is for the provider alone; by default Python's warnings tell
 
     def privatize(
         self,
@@ -48,17 +51,8 @@ class Provider:
         The neighbouring relation is the card's, or `neighbours=`; further options are those of
         `saibot.privatize.ReleaseRequest`. The same release again gives the same sketch and costs nothing.
         """
-        return privatised(
-            table,
-            card,
-            self.ledger,
-            epsilon=epsilon,
-            delta=delta,
-            key=key,
-            features=tuple(features),
-            progress=progress,
-            **options,
-        )
+        terms: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "key": key, "features": tuple(features)}
+        return privatised(table, release_request(card, **terms, **options), self.ledger, progress=progress, note=self.note)
 
     def publish(
         self,
@@ -73,23 +67,41 @@ class Provider:
         A dataset of the same name and key becomes the next version of it. Without `visibility` and `expires` it keeps those
         that it has, and a new one is public and stays; so the same sketch again changes nothing.
         """
-        if visibility is not None and visibility not in VISIBILITIES:
-            raise InvalidInput(f"a dataset is {' or '.join(VISIBILITIES)}, not {visibility!r}.")
-        content, checked = _content(sketch)
+        checked = _checked(sketch, card, visibility)
         if card is not None:
             self.register_domains(card, checked)
         answer = self.platform.wire.json(
             "POST",
             "/v1/datasets",
             params={name: text for name, text in (("visibility", visibility), ("expires", expires)) if text},
-            content=content,
+            content=write_sketch(checked),
             headers={"Content-Type": "application/octet-stream"},
             repeatable=True,  # the platform knows a sketch by its digest
         )
         return read_answer(Dataset, answer)
 
+    def publish_all(
+        self,
+        sketches: Sequence[Sketch | Path | str],
+        *,
+        card: Card | Path | str | None = None,
+        visibility: str | None = None,
+        expires: str | None = None,
+        progress: Progress = lambda stage, part: None,
+    ) -> list[Dataset]:
+        """Send several sketches. All are checked before the first is sent: one that may not leave keeps the others here."""
+        for sketch in sketches:
+            _checked(sketch, card, visibility)
+        done = []
+        for number, sketch in enumerate(sketches):
+            name = sketch.header.dataset.name if isinstance(sketch, Sketch) else Path(sketch).name
+            progress(f"publishing {name}", number / len(sketches))
+            done.append(self.publish(sketch, card=card, visibility=visibility, expires=expires))
+        return done
+
     def register_domains(self, card: Card | Path | str, sketch: Sketch) -> list[Domain]:
         """Make the domains of a sketch's key known, as its card gives them. Days and ranges of numbers need no register."""
+        check_may_leave(sketch)
         return [self.platform.register_domain(domain) for domain in _domains(read_card(card), sketch)]
 
     def withdraw(self, id: str) -> None:
@@ -101,19 +113,20 @@ class Provider:
         return list(self.platform.datasets(provider=self.platform.me().name))
 
 
-def _content(sketch: Sketch | Path | str) -> tuple[bytes, Sketch]:
-    """A sketch's file, checked here first: a damaged one is not worth the journey."""
-    if isinstance(sketch, Sketch):
-        return write_sketch(sketch), sketch
-    path = Path(sketch)
-    if not path.is_file():
-        raise InvalidSketch(f"there is no sketch {path}.", hint="`saibot privatize TABLE` makes one.")
-    checked = read_sketch(path)  # by its path, so that an error names the file and how to make a sketch of a table
-    return path.read_bytes(), checked
+def _checked(sketch: Sketch | Path | str, card: Card | Path | str | None, visibility: str | None) -> Sketch:
+    """The sketch, if nothing that can be checked here speaks against publishing it."""
+    if visibility is not None and visibility not in VISIBILITIES:
+        raise InvalidInput(f"a dataset is {' or '.join(VISIBILITIES)}, not {visibility!r}.")
+    checked = open_sketch(sketch)
+    check_may_leave(checked)
+    if card is not None:
+        _domains(read_card(card), checked)
+    return checked
 
 
-def _domains(card: Card, sketch: Sketch) -> Iterable[KeyDomain]:
+def _domains(card: Card, sketch: Sketch) -> list[KeyDomain]:
     """The listed domains of the sketch's key; a card that gives other keys is not the sketch's."""
+    found = []
     for part in sketch.header.key.parts if sketch.header.key else ():
         if generated_domain(part.domain) is not None:
             continue
@@ -124,4 +137,5 @@ def _domains(card: Card, sketch: Sketch) -> Iterable[KeyDomain]:
                 f"the card does not give the key domain {part.domain!r} of the sketch.",
                 hint="Publish it with the card that it was privatised with, or without any.",
             )
-        yield domain
+        found.append(domain)
+    return found

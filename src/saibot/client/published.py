@@ -2,36 +2,48 @@
 
 Everything is cached by digest, so a sketch crosses the network once. A slice is brought up to date each time: what was
 published since is added, what was withdrawn is gone from it.
+
+A slice comes with all that using it can need: every sketch, and every key domain that any of them names. Which requests
+that takes depends on what is published and on what is here already, never on anybody's rows. What the platform does not
+give at that time is absent for good: the search goes on without, and nothing is asked for later.
 """
 
 from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from saibot.client.answers import Progress, SliceItem
 from saibot.client.cache import SketchCache
-from saibot.client.errors import NotFound, PlatformError
+from saibot.client.errors import NotFound, PlatformError, PlatformUnreachable
+from saibot.client.kept import Kept
 from saibot.client.packing import Packed, pack_sketches
 from saibot.client.platform import Platform
+from saibot.client.transport import PASSING
 from saibot.discover.domains import DomainRegistry, generated_domain
-from saibot.errors import InvalidDomain, InvalidInput
+from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
 from saibot.search import Corpus
-from saibot.sketch import KeyDomain, KeyPart, Sketch, read_sketch
+from saibot.sketch import Header, KeyDomain, KeyPart, Sketch, read_sketch
 
 AT_ONCE = 8  # downloads
 
 
 class Published:
-    """Sketches and key domains of one platform, from the cache where they are there. Gives a result its values."""
+    """Sketches and key domains of one platform, fetched where they are not on this machine.
+
+    As the source of a result it asks for what was chosen, and nothing else: right for a private request, whose choice the
+    platform made itself. After a search at home the platform would learn the choice from it; `Kept` asks nobody.
+    """
 
     def __init__(self, platform: Platform, cache: SketchCache | None = None) -> None:
         self.platform = platform
-        self.cache = cache or SketchCache()
+        self.kept = Kept(cache)
+        self.cache = self.kept.cache
         self._place = hashlib.sha256(platform.url.encode()).hexdigest()[:16]
 
     # ---------------------------------------------------------------------------------- a source of values
@@ -49,10 +61,7 @@ class Published:
 
     def domain(self, part: KeyPart) -> KeyDomain | None:
         """The domain of a sketch's key with its coarser levels, if its id spells it out or anyone registered it."""
-        generated = generated_domain(part.domain)
-        if generated is not None and generated.keys_digest == part.keys_digest:
-            return generated
-        known = self._registry.find(part.digest)
+        known = self.kept.domain(part)
         if known is not None:
             return known
         try:
@@ -61,9 +70,16 @@ class Published:
             return None
         if found.digest != part.digest:
             return None
-        with suppress(InvalidDomain):  # another one is cached under its name: this one still serves
-            self._registry.register(found)
+        with suppress(InvalidDomain):  # no file can hold it: this once it serves all the same
+            self.kept.keep_domain(found)
         return found
+
+    def fetch(self, columns: Iterable[Mapping[str, Any]]) -> None:
+        """Fetch what the chosen columns of a result need and is not here. The platform learns which they are."""
+        for digest in dict.fromkeys(one for column in columns for one in (column["digest"], column.get("via")) if one):
+            key = self.sketch(digest).header.key
+            if key is not None and key.levels:
+                self.domain(key.parts[0])
 
     # ---------------------------------------------------------------------------------- slices
 
@@ -78,24 +94,32 @@ class Published:
             raise InvalidInput(
                 f"nothing is published at {self.platform.url}{narrowed}.", hint="`saibot datasets` lists what there is."
             )
-        paths = self._download(items.values(), progress)
+        paths, notes = self._download(items.values(), progress)
+        headers = _headers(paths)
+        self._bring_domains(headers.values(), progress)
         folder = self.cache.folder / "slices" / f"{self._place}-{hashlib.sha256((domain or '').encode()).hexdigest()[:16]}"
         progress("packing", None)
-        corpus, packed = self._packed(folder, paths)
-        notes = [f"a sketch was passed over: {reason}" for _, reason in packed.refused]
+        corpus, packed = self._packed(folder, paths, headers)
+        notes += [f"a sketch was passed over: {reason}" for _, reason in packed.refused]
         return corpus, (*notes, *packed.notes)
 
-    def _download(self, items: Iterable[SliceItem], progress: Progress) -> dict[str, Path]:
+    def _download(self, items: Iterable[SliceItem], progress: Progress) -> tuple[dict[str, Path], list[str]]:
+        """Where the sketches are, and what to say about those that did not come."""
         listed = list(items)
         missing = [item for item in listed if not self.cache.has(item.digest)]
         total, done = sum(item.bytes for item in missing), 0
-        gone: set[str] = set()
+        withdrawn: set[str] = set()
+        wrong: set[str] = set()
 
         def fetch(item: SliceItem) -> SliceItem:
             try:
                 self.cache.fetch(self.platform.wire, item.digest, expected=item.bytes)
-            except NotFound:  # withdrawn since it was listed
-                gone.add(item.digest)
+            except NotFound:  # since it was listed
+                withdrawn.add(item.digest)
+            except PlatformError as problem:
+                if isinstance(problem, PlatformUnreachable) or problem.status in PASSING:
+                    raise  # half of a corpus gives other answers: better none, and no row was read yet
+                wrong.add(item.digest)
             return item
 
         if missing:
@@ -104,52 +128,76 @@ class Published:
             for item in pool.map(fetch, missing):
                 done += item.bytes
                 progress(f"downloading {len(missing)} sketches", done / max(total, 1))
-        return {item.digest: self.cache.path(item.digest) for item in listed if item.digest not in gone}
+        paths = {item.digest: self.cache.path(item.digest) for item in listed}
+        for digest in withdrawn | wrong:
+            paths.pop(digest)
+        notes = [f"a sketch was passed over: the platform did not send {digest[:12]}, which it lists." for digest in wrong]
+        return paths, sorted(notes)
 
-    def _packed(self, folder: Path, paths: dict[str, Path]) -> tuple[Corpus, Packed]:
+    def _bring_domains(self, headers: Iterable[Header], progress: Progress) -> None:
+        """Every key domain that a sketch of the slice names, with levels or without: kept here from now on, or absent."""
+        parts = [part for header in headers if header.key for part in header.key.parts]
+        named = {(part.domain, part.version, part.digest): part for part in parts}
+        missing = [part for part in named.values() if self.kept.domain(part) is None]
+        if missing:
+            progress(f"fetching {len(missing)} key domains", None)
+
+        def fetch(part: KeyPart) -> None:
+            try:
+                self.domain(part)
+            except (PlatformError, InvalidDomain):  # the keys are in the sketch; without levels, values are less sharp
+                return
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(fetch, missing))
+
+    def _packed(self, folder: Path, paths: dict[str, Path], headers: dict[str, Header]) -> tuple[Corpus, Packed]:
         """The slice's corpus with exactly these sketches; one that cannot be brought up to date is made anew."""
         try:
-            return self._updated(folder, paths)
+            return self._updated(folder, paths, headers)
         except (InvalidInput, OSError):
             shutil.rmtree(folder, ignore_errors=True)
-            return self._updated(folder, paths)
+            return self._updated(folder, paths, headers)
 
-    def _updated(self, folder: Path, paths: dict[str, Path]) -> tuple[Corpus, Packed]:
+    def _updated(self, folder: Path, paths: dict[str, Path], headers: dict[str, Header]) -> tuple[Corpus, Packed]:
         corpus = Corpus(folder) if (folder / "index.json").exists() else Corpus.create(folder)
         known = set(corpus.digests)
         for digest in known - paths.keys():
             corpus.remove(digest)
-        domains, stale = self._levels(corpus, paths)
+        domains, stale = self._domains(corpus, headers)
         for digest in stale:
             corpus.remove(digest)
+        registry = DomainRegistry(folder / "domains")
+        for domain in domains:
+            registry.register(domain)
         new = [path for digest, path in paths.items() if digest not in known or digest in stale]
         return pack_sketches(folder, new, domains=domains) if new else (corpus, Packed())
 
-    def _levels(self, corpus: Corpus, paths: dict[str, Path]) -> tuple[list[KeyDomain], set[str]]:
-        """The domains that open coarser key levels, and the sketches that were packed before theirs was known."""
-        registered = DomainRegistry(corpus.folder / "domains")
-        before, packed = {card.digest for card in registered.entries()}, set(corpus.digests)
-        found: dict[str, KeyDomain | None] = {}
+    def _domains(self, corpus: Corpus, headers: dict[str, Header]) -> tuple[list[KeyDomain], set[str]]:
+        """The domains of the slice that are here, and the sketches with levels that were packed before theirs was known."""
+        before = {card.digest for card in DomainRegistry(corpus.folder / "domains").entries()}
+        packed = set(corpus.digests)
+        found: dict[tuple[str, int], KeyDomain] = {}  # a name stands for one domain: the first that a sketch names
         stale = set()
-        for digest in paths:
-            header = corpus.headers[digest] if digest in packed else read_sketch(paths[digest]).header
-            if header.key is None or not header.key.levels or generated_domain(header.key.parts[0].domain) is not None:
-                continue
-            part = header.key.parts[0]
-            if part.digest in before:
-                continue
-            if part.digest not in found:
-                found[part.digest] = self._domain_or_none(part)
-            if found[part.digest] is not None and digest in packed:
-                stale.add(digest)
-        return [domain for domain in found.values() if domain is not None], stale
+        for digest, header in headers.items():
+            for part in header.key.parts if header.key else ():
+                generated = generated_domain(part.domain)
+                if generated is not None and generated.keys_digest == part.keys_digest:
+                    continue  # known wherever its id is read
+                domain = found.get((part.domain, part.version)) or self.kept.domain(part)
+                if domain is None or domain.digest != part.digest:
+                    continue
+                found[part.domain, part.version] = domain
+                if header.key and header.key.levels and digest in packed and part.digest not in before:
+                    stale.add(digest)
+        return list(found.values()), stale
 
-    def _domain_or_none(self, part: KeyPart) -> KeyDomain | None:
+
+def _headers(paths: Mapping[str, Path]) -> dict[str, Header]:
+    found = {}
+    for digest, path in paths.items():
         try:
-            return self.domain(part)
-        except (PlatformError, InvalidDomain):  # the keys are in the sketch; without their levels, values are less sharp
-            return None
-
-    @property
-    def _registry(self) -> DomainRegistry:
-        return DomainRegistry(self.cache.folder / "domains" / self._place)
+            found[digest] = read_sketch(path).header
+        except InvalidSketch:  # damaged since it was fetched: whoever packs it says so
+            continue
+    return found

@@ -34,8 +34,8 @@ def private_request(
     `keys`, where given, must name that key or its parts: a private request has the key it was privatised with.
     """
     return search_request(
-        _open(train),
-        None if test is None else _open(test),
+        open_sketch(train),
+        None if test is None else open_sketch(test),
         target=target,
         features=features,
         keys=keys,
@@ -43,10 +43,11 @@ def private_request(
     )
 
 
-def _open(source: Sketch | Path | str) -> Sketch:
+def open_sketch(source: Sketch | Path | str) -> Sketch:
+    """The sketch itself, or the one that lies at a path."""
     if isinstance(source, Sketch):
         return source
     path = Path(source)
     if not path.is_file():
-        raise InvalidSketch(f"there is no sketch {path}.")
-    return read_sketch(path)
+        raise InvalidSketch(f"there is no sketch {path}.", hint="`saibot privatize TABLE` makes one.")
+    return read_sketch(path)  # by its path, so that an error names the file and how to make a sketch of a table

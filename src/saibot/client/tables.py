@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as parquet
 
 from saibot.errors import InvalidInput, InvalidTable
-from saibot.privatize.aggregate import key_texts
+from saibot.privatize.cells import texts_of
 from saibot.privatize.read import ARROW_ENDINGS, CSV_ENDINGS, PARQUET_ENDINGS, TableLike, no_cells_in_errors, open_table
 
 
@@ -33,7 +33,7 @@ def read_columns(table: TableLike, columns: Sequence[str], *, text: Sequence[str
     """These columns of a table in the order of its rows; `text` are read as text from CSV, where `01` is not 1."""
     wanted = list(dict.fromkeys(columns))
     if is_path(table) or not _is_frame(table):
-        source = open_table(table, text_columns=tuple(text))
+        source = open_table(table, inferred=True, text_columns=tuple(text))
         _check_there(wanted, tuple(source.table.columns), of_text=is_csv(table))
         return source.fetch(source.table.select(*wanted))
     _check_there(wanted, column_names(table))
@@ -48,7 +48,7 @@ def column_names(table: TableLike) -> tuple[str, ...]:
     if is_csv(table):
         with _text_of(Path(table)) as lines:
             return tuple(next(csv.reader(lines, delimiter=_separator(Path(table))), []))
-    return tuple(open_table(table).table.columns)
+    return tuple(open_table(table, inferred=True).table.columns)
 
 
 def numbers(table: pa.Table, name: str) -> np.ndarray:
@@ -81,7 +81,7 @@ def key_codes(table: pa.Table, name: str) -> tuple[np.ndarray, list[str]]:
             f"a key needs single values, but column {name!r} holds {column.type}.",
             hint="Give each field that is a key a column of its own.",
         ) from None
-    cells = key_texts(encoded.dictionary)
+    cells = texts_of(encoded.dictionary)
     texts = list(dict.fromkeys([*cells, ""]))  # the missing key last, or where a cell of it stands
     place = {text: i for i, text in enumerate(texts)}
     codes = np.array([place[cell] for cell in cells] or [0], np.int64)

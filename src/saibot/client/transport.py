@@ -68,7 +68,7 @@ class Wire:
                 if attempt == KNOCKS:
                     raise self._unreachable(problem) from None
                 wait = _backoff(attempt)
-            except httpx.TransportError as problem:
+            except httpx.RequestError as problem:  # broken off, or packed in a way that it is not
                 if last or not again:
                     raise self._unreachable(problem) from None
                 wait = _backoff(attempt)
@@ -104,7 +104,7 @@ class Wire:
                     response.read()
                     refuse(response)
                 yield response
-        except httpx.TransportError as problem:
+        except httpx.RequestError as problem:
             raise self._unreachable(problem) from None
 
     def pause(self, attempt: int) -> None:
@@ -126,7 +126,7 @@ class Wire:
             seen.add(str(cursor))
             asked["cursor"] = cursor
 
-    def _unreachable(self, problem: httpx.TransportError) -> PlatformUnreachable:
+    def _unreachable(self, problem: httpx.RequestError) -> PlatformUnreachable:
         if isinstance(problem, httpx.TimeoutException):
             return PlatformUnreachable(f"the platform at {self.url} did not answer in time.", hint="Try again later.")
         return PlatformUnreachable(

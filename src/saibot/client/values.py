@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from saibot.client.domains import level_domain
+from saibot.client.kept import HINT
 from saibot.errors import InvalidInput
 from saibot.search import Corpus, RequestKey
 from saibot.search.asking import known_domains
@@ -20,7 +21,7 @@ from saibot.sketch import KeyDomain, KeyPart, Sketch
 
 
 class ValueSource(Protocol):
-    """Whoever can give a published sketch by its digest: a platform's client, a cache, a folder."""
+    """Whoever can give a published sketch by its digest: this machine's cache (`Kept`), or a platform (`Published`)."""
 
     def sketch(self, digest: str) -> Sketch: ...
 
@@ -28,6 +29,7 @@ class ValueSource(Protocol):
         """The domain that a sketch's key names, with its coarser levels, where it is known."""
 
 
+SAME = 1e-6  # two spreads that differ by less than this part are one
 Place = tuple[View, ShardRows, int]  # the view that the keys have on a feature, its shard and its row there
 
 
@@ -101,10 +103,21 @@ def _packed(sketch: Sketch, source: ValueSource, column: Mapping[str, Any], key:
                 packed += [pack(sketch, domain)] if domain is not None else []
             except InvalidInput:  # the same keys with other levels
                 continue
-    wanted = column.get("spread")
-    if wanted is None:
+    if column.get("spread") is None:
         return packed[-1]
-    return min(packed, key=lambda rows: abs(float(rows.numbers["spread"][row]) - wanted))
+    wanted = float(column["spread"])
+
+    def off(rows: ShardRows) -> float:
+        return abs(float(rows.numbers["spread"][row]) - wanted)
+
+    best = min(packed, key=off)
+    if sketch.header.key.levels and len(packed) == 1 and off(best) > SAME * abs(wanted):
+        raise InvalidInput(
+            f"{column['dataset']!r} was searched with coarser keys, which the key domain {part.domain!r} gives; "
+            "it is not at hand.",
+            hint=HINT,
+        )
+    return best
 
 
 def _domains(key: RequestKey) -> Iterable[KeyDomain]:

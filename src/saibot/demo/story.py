@@ -79,11 +79,12 @@ def tell_story(folder: Path, *, progress: Progress, codes: Sequence[str] | None 
     providers = [make_airline(folder / "providers" / code, code) for code in publishing]
     providers.append(make_weather(folder / "providers" / "weather"))
     jetblue = make_requester(folder / "requester")
-    parts = _parts(jetblue)
+    ledger = Ledger(folder / "requester" / "ledger")
+    parts = _parts(jetblue, ledger)
     with embedded(folder / "platform") as platform:
         publishers = publish_all(platform, providers, progress)
         client = platform.as_account("jetblue", ["requester"])
-        requester = Requester(client, folder / "requester" / "ledger", cache=folder / "requester" / "cache")
+        requester = Requester(client, ledger, cache=folder / "requester" / "cache")
         progress("JetBlue searches at home, with its own rows", None)
         local = requester.search(
             parts.train, parts.test, target=TARGET, key=KEYS, features=OWN, local=True, options=STEPS, progress=progress
@@ -142,9 +143,10 @@ def publish(platform: Platform, party: Party) -> Publisher:
     return Publisher(party, len(party.keys), account.spent_epsilon)
 
 
-def _parts(jetblue: Party) -> SplitFiles:
+def _parts(jetblue: Party, ledger: Ledger) -> SplitFiles:
     """JetBlue's flights in two parts, divided by the operating system's randomness, once."""
     train, test = (jetblue.folder / f"{jetblue.code}.{part}.parquet" for part in ("train", "test"))
-    if train.exists() and test.exists():
-        return SplitFiles(train, test)
-    return split_table(jetblue.table, test=TEST)
+    known = ledger.share_of(place=str(train.resolve()), part="train")
+    if known is not None and train.exists() and test.exists():
+        return SplitFiles(train, test, known[0].split)
+    return split_table(jetblue.table, ledger, test=TEST)

@@ -1,26 +1,49 @@
-"""What is asked of a ledger and what it answers: a charge, an entry, a dataset's account. Plain values."""
+"""What is asked of a ledger and what it answers: a charge, an entry, an account of individuals. Plain values.
+
+An account is about individuals, not about a file or a name: everything ever released about them comes out of its one cap. An
+individual's total is composed of all releases of whole tables and, for each recorded split, of the releases of the one part
+that the individual is in; the largest such part counts. Proof: mechanisms/integer_release.proof.md, accounts.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from saibot.privacy.budget import Budget
 from saibot.privacy.events import Event, Spent
 from saibot.privacy.neighbours import Neighbours
 
+MOST_COMBINATIONS = 1024  # of parts that one individual can be in; beyond, the largest of every split is taken
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Which part of which split a release is about: no individual is in two parts of one split."""
+
+    split: str
+    part: str
+
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What a release asks of the ledger. `source` and `release` are bytes that identify the rows and the whole request."""
+    """What a release asks of the ledger. `source` identifies the rows for the provider's eyes; `release` the request alone.
 
+    `unit` is the column that tells individuals apart, None where every row counts as one.
+    """
+
+    account: str
     dataset: str
     neighbours: Neighbours
+    unit: str | None
     cap: Budget | None
     asked: Budget
     events: tuple[Event, ...]
     source: bytes
     release: bytes
+    share: Share | None = None
     new_version: bool = False
 
 
@@ -35,11 +58,15 @@ class LedgerEntry:
     events: tuple[Event, ...]
     created: str
     digest: str | None
+    share: Share | None = None
 
     def to_json(self) -> dict[str, Any]:
         return {
             "number": self.number,
+            "dataset": self.dataset,
             "edition": self.edition,
+            "split": self.share.split if self.share else None,
+            "part": self.share.part if self.share else None,
             "asked": self.asked.to_json(),
             "events": [event.to_json() for event in self.events],
             "created": self.created,
@@ -48,31 +75,61 @@ class LedgerEntry:
         }
 
 
+Priced = tuple[Share | None, tuple[Event, ...]]  # of one release
+
+
+def within(releases: Sequence[Priced], cap: Budget) -> bool:
+    """Whether every individual's total stays within the cap, whichever parts of splits they are in."""
+    return all(Spent.of_releases(seen, cap).within(cap) for seen in _seen_by_individuals(releases))
+
+
+def epsilon_of(releases: Sequence[Priced], cap: Budget) -> float:
+    """The largest total of any individual, as epsilon at the cap's delta."""
+    return max(Spent.of_releases(seen, cap).epsilon_at(cap.delta) for seen in _seen_by_individuals(releases))
+
+
+def _seen_by_individuals(releases: Sequence[Priced]) -> Iterator[list[tuple[Event, ...]]]:
+    """What different individuals are in, in order: for each choice of one part per split, the releases that they see."""
+    parts: dict[str, dict[str, None]] = {}
+    for share, _ in releases:
+        if share is not None:
+            parts.setdefault(share.split, {})[share.part] = None
+    combinations = 1
+    for names in parts.values():
+        combinations *= len(names)
+    if combinations > MOST_COMBINATIONS:  # as if everybody were in all parts: more than anybody's total
+        yield [events for _, events in releases]
+        return
+    for choice in product(*parts.values()):
+        chosen = dict(zip(parts, choice, strict=True))
+        yield [events for share, events in releases if share is None or chosen[share.split] == share.part]
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A dataset's standing: its terms, its charges, and what they come to."""
+    """The standing of some individuals: their terms, all charges about them, and what those come to."""
 
-    dataset: str
+    name: str
     neighbours: Neighbours
+    unit: str | None
     cap: Budget
     entries: tuple[LedgerEntry, ...]
 
     @property
     def spent_epsilon(self) -> float:
-        """Epsilon spent at the cap's delta."""
-        return self._spent().epsilon_at(self.cap.delta)
+        """The largest total of any individual: epsilon at the cap's delta."""
+        return epsilon_of([(entry.share, entry.events) for entry in self.entries], self.cap)
 
     @property
     def left_epsilon(self) -> float:
         return max(float(self.cap.epsilon) - self.spent_epsilon, 0.0)
 
-    def _spent(self) -> Spent:
-        return Spent.of_releases([entry.events for entry in self.entries], self.cap)
-
     def to_json(self) -> dict[str, Any]:
         return {
-            "dataset": self.dataset,
+            "account": self.name,
+            "dataset": self.name,
             "neighbours": str(self.neighbours),
+            "unit": self.unit or "row",
             "cap": self.cap.to_json(),
             "spent_epsilon": self.spent_epsilon,
             "left_epsilon": self.left_epsilon,

@@ -1,8 +1,11 @@
-"""The ledger: what has been spent on each dataset of this machine. Local, durable, append-only.
+"""The ledger: what has been spent on the individuals that this machine has rows about. Local, durable, append-only.
 
 Charge first, release second. A charge is written in its own transaction before any noise is drawn; the receipt, with the
 sketch's digest, follows once the sketch is safe on disk. A crash in between leaves a charge without a receipt: spent, and
 said to be. What a charge says is in `saibot.privacy.account`, how it is kept in `saibot.privacy.ledger_file`.
+
+What a charge is answered (whether it is taken, which edition it gets, which sketch is handed out again) depends on what was
+asked, now and before, and never on the rows: otherwise the answer would tell whether they have changed.
 """
 
 from __future__ import annotations
@@ -17,11 +20,13 @@ from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 
-from saibot.errors import BudgetExceeded, LedgerConflict, SourceChanged
-from saibot.privacy.account import Account, Charge, LedgerEntry
+from saibot.errors import BudgetExceeded, InvalidInput, LedgerConflict
+from saibot.privacy.account import Account, Charge, LedgerEntry, Priced, Share, epsilon_of, within
 from saibot.privacy.budget import Budget, plain
 from saibot.privacy.events import Event, PureEvent, Spent
 from saibot.privacy.ledger_file import LedgerFile, entries_of, terms_of
+from saibot.privacy.neighbours import Neighbours
+from saibot.privacy.samples import Known, Sample, from_bytes, to_bytes
 
 
 class Ledger:
@@ -38,104 +43,161 @@ class Ledger:
             digest.update(chunk)
         return digest.digest()
 
-    def find(self, charge: Charge) -> LedgerEntry | None:
+    def secret(self, purpose: str) -> str:
+        """A key of its own for each purpose, the same for ever on this machine."""
+        return hmac.new(self._hash_key(), f"saibot {purpose}".encode(), hashlib.sha256).hexdigest()
+
+    # ---------------------------------------------------------------------------------------------- releases
+
+    def find(self, dataset: str, release: bytes) -> LedgerEntry | None:
         """The finished release that this very request bought before, if there is one: it costs nothing to hand out again."""
         with self._file.reading() as db:
-            rows = entries_of(
-                db, "WHERE c.dataset = ? AND c.release = ? AND r.digest IS NOT NULL", (charge.dataset, charge.release)
-            )
+            rows = entries_of(db, "WHERE c.dataset = ? AND c.release = ? AND r.digest IS NOT NULL", (dataset, release))
         return rows[-1] if rows else None
 
-    def check(self, charge: Charge) -> None:
-        """Whether a charge would be taken, without taking it."""
+    def changed(self, source: bytes, *, dataset: str, entry: LedgerEntry | None = None) -> bool:
+        """Whether rows are others than an entry's, or than those of the dataset's last release. For the provider alone."""
+        where, value = ("id = ?", entry.number) if entry is not None else ("dataset = ?", dataset)
         with self._file.reading() as db:
-            self._admit(db, charge)
+            row = db.execute(f"SELECT source FROM charge WHERE {where} ORDER BY id DESC LIMIT 1", (value,)).fetchone()
+        return row is not None and bytes(row[0]) != source
+
+    def check(self, *charges: Charge) -> None:
+        """Whether charges would be taken, one after the other, without taking any."""
+        with self._file.reading() as db:
+            for number, charge in enumerate(charges):
+                before = [other for other in charges[:number] if other.account == charge.account]
+                self._admit(db, charge, [(other.share, other.events) for other in before])
 
     def charge(self, charge: Charge) -> LedgerEntry:
         """Take the charge, or refuse it and change nothing. On return it is on disk."""
         now = _now()
         with self._file.writing() as db:
             edition = self._admit(db, charge)
-            if terms_of(db, charge.dataset) is None:
+            if terms_of(db, charge.account) is None:
                 cap = charge.cap or charge.asked
-                db.execute(
-                    "INSERT INTO dataset VALUES (?, ?, ?, ?, ?)",
-                    (charge.dataset, str(charge.neighbours), plain(cap.epsilon), plain(cap.delta), now),
-                )
+                terms = (charge.account, str(charge.neighbours), charge.unit, plain(cap.epsilon), plain(cap.delta), now)
+                db.execute("INSERT INTO account VALUES (?, ?, ?, ?, ?, ?)", terms)
             events = json.dumps([event.to_json() for event in charge.events])
             asked = json.dumps(charge.asked.to_json())
+            share = (charge.share.split, charge.share.part) if charge.share else (None, None)
             cursor = db.execute(
-                "INSERT INTO charge (dataset, edition, source, release, asked, events, created) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (charge.dataset, edition, charge.source, charge.release, asked, events, now),
+                "INSERT INTO charge (account, dataset, edition, split, part, source, release, asked, events, created) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (charge.account, charge.dataset, edition, *share, charge.source, charge.release, asked, events, now),
             )
             number = cursor.lastrowid
             assert number is not None
-        return LedgerEntry(number, charge.dataset, edition, charge.asked, charge.events, now, None)
+        return LedgerEntry(number, charge.dataset, edition, charge.asked, charge.events, now, None, charge.share)
 
     def receipt(self, entry: LedgerEntry, digest: str) -> None:
         """Note what a charge bought. A charge has one receipt."""
         with self._file.writing() as db:
             db.execute("INSERT INTO receipt VALUES (?, ?, ?)", (entry.number, digest, _now()))
 
-    def account(self, dataset: str) -> Account | None:
+    def account(self, name: str) -> Account | None:
         with self._file.reading() as db:
-            terms = terms_of(db, dataset)
+            terms = terms_of(db, name)
             if terms is None:
                 return None
-            return Account(dataset, *terms, tuple(entries_of(db, "WHERE c.dataset = ?", (dataset,))))
+            return Account(name, *terms, tuple(entries_of(db, "WHERE c.account = ?", (name,))))
+
+    def account_of(self, dataset: str) -> str | None:
+        """The account that a dataset's releases are on."""
+        with self._file.reading() as db:
+            row = db.execute("SELECT account FROM charge WHERE dataset = ? ORDER BY id DESC LIMIT 1", (dataset,)).fetchone()
+        return None if row is None else str(row[0])
 
     def accounts(self) -> list[Account]:
         with self._file.reading() as db:
-            names = [name for (name,) in db.execute("SELECT name FROM dataset ORDER BY name")]
+            names = [name for (name,) in db.execute("SELECT name FROM account ORDER BY name")]
         return [account for name in names if (account := self.account(name)) is not None]
+
+    # ---------------------------------------------------------------------------------------------- splits
+
+    def begin_split(self, *, unit: str | None, train: str, test: str) -> str:
+        """Note where the parts of a table are about to be written, and by which column individuals were told apart.
+
+        From now on these places hold no parts of an earlier split; they hold parts of this one once `split_written` says so.
+        """
+        id = secrets.token_hex(4)
+        with self._file.writing() as db:
+            db.execute("INSERT INTO split VALUES (?, ?, ?, ?, ?)", (id, unit, train, test, _now()))
+        return id
+
+    def split_written(self, id: str, *, train_source: bytes, test_source: bytes) -> None:
+        with self._file.writing() as db:
+            db.execute("INSERT INTO split_written VALUES (?, ?, ?)", (id, train_source, test_source))
+
+    def share_of(self, *, place: str, part: str, split: str | None = None) -> tuple[Share, str | None, bytes] | None:
+        """The recorded split that this is a part of, its unit, and how its rows were when it was written; or None.
+
+        It is looked up by where the part was written, or by the id of the split where it was moved since: not by its rows.
+        """
+        where, values = (f"{part} = ?", (place,)) if split is None else ("id = ?", (split,))
+        with self._file.reading() as db:
+            row = db.execute(
+                f"SELECT id, unit, {part}_source FROM split LEFT JOIN split_written ON split = id WHERE {where} "
+                "ORDER BY split.rowid DESC LIMIT 1",
+                values,
+            ).fetchone()
+        if row is None and split is not None:
+            raise InvalidInput(f"the ledger has no split {split!r}.", hint="`saibot split TABLE` makes and records one.")
+        if row is None or row[2] is None:
+            return None
+        return Share(row[0], part), row[1], bytes(row[2])
+
+    # ---------------------------------------------------------------------------------------------- known rows
+
+    def remember(self, samples: Iterable[Sample], *, account: str | None = None, split: str | None = None) -> None:
+        """Keep what rows look like, to recognise them. Hashes with this machine's key, which stay here."""
+        now = _now()
+        with self._file.writing() as db:
+            for sample in samples:
+                db.execute(
+                    "INSERT INTO sample (account, split, version, kind, name, hashes, reach, created) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    (account, split, sample.version, sample.kind, sample.name, to_bytes(sample.hashes), sample.reach, now),
+                )
+
+    def known(self) -> list[Known]:
+        """What was remembered, and of what."""
+        with self._file.reading() as db:
+            rows = db.execute("SELECT account, split, version, kind, name, hashes, reach FROM sample ORDER BY id").fetchall()
+        return [
+            Known(account, split, Sample(kind, name, from_bytes(h), reach, v))
+            for account, split, v, kind, name, h, reach in rows
+        ]
 
     # ---------------------------------------------------------------------------------------------- inside
 
-    def _admit(self, db: sqlite3.Connection, charge: Charge) -> int:
-        """The edition this charge belongs to; raises if the ledger has other terms, other rows or too little left."""
-        terms = terms_of(db, charge.dataset)
-        cap, edition, earlier = charge.cap or charge.asked, 1, list[tuple[Event, ...]]()
+    def _admit(self, db: sqlite3.Connection, charge: Charge, pending: Sequence[Priced] = ()) -> int:
+        """The edition this charge belongs to; raises if the account has other terms or too little left."""
+        terms = terms_of(db, charge.account)
+        cap, earlier = charge.cap or charge.asked, list[Priced](pending)
         if terms is not None:
-            neighbours, cap = terms
-            if neighbours is not charge.neighbours:
-                raise LedgerConflict(
-                    f"{charge.dataset!r} is kept under {neighbours}; a release under {charge.neighbours} would not add up.",
-                    hint="Use the same --neighbours, or another dataset name for other data.",
-                )
-            if charge.cap is not None and charge.cap != cap:
-                raise LedgerConflict(
-                    f"{charge.dataset!r} has the cap {cap}, fixed at its first release; the card says {charge.cap}.",
-                    hint="Write the ledger's cap into the card.",
-                )
-            earlier = [entry.events for entry in entries_of(db, "WHERE c.dataset = ?", (charge.dataset,))]
-            source, edition = db.execute(
-                "SELECT source, edition FROM charge WHERE dataset = ? ORDER BY id DESC LIMIT 1", (charge.dataset,)
-            ).fetchone()
-            if source != charge.source:
-                if not charge.new_version:
-                    raise SourceChanged(charge.dataset)
-                edition += 1
-        self._one_name(db, charge)
-        if not Spent.of_releases([*earlier, charge.events], cap).within(cap):
-            raise BudgetExceeded(
-                dataset=charge.dataset,
-                asked=str(charge.asked),
-                left=_left(earlier, charge.events, cap),
-                cap=str(cap),
-            )
-        return int(edition)
-
-    def _one_name(self, db: sqlite3.Connection, charge: Charge) -> None:
-        """The same rows under a second name would have a second cap."""
+            neighbours, unit, cap = terms
+            _check_terms(charge, neighbours, unit, cap)
+            entries = entries_of(db, "WHERE c.account = ?", (charge.account,))
+            earlier = [*((entry.share, entry.events) for entry in entries), *pending]
         elsewhere = db.execute(
-            "SELECT dataset FROM charge WHERE source = ? AND dataset <> ? LIMIT 1", (charge.source, charge.dataset)
+            "SELECT account FROM charge WHERE dataset = ? AND account <> ? LIMIT 1", (charge.dataset, charge.account)
         ).fetchone()
         if elsewhere is not None:
             raise LedgerConflict(
-                f"the rows given as {charge.dataset!r} are those of {elsewhere[0]!r}, which has a cap of its own.",
-                hint=f"Release them as {elsewhere[0]!r}; for the two parts of a request, `saibot split` makes two tables.",
+                f"{charge.dataset!r} is on the account {elsewhere[0]!r}; it cannot be moved to {charge.account!r}.",
+                hint=f'Write account = "{elsewhere[0]}" into the card, or give other individuals another dataset name.',
             )
+        if not within([*earlier, (charge.share, charge.events)], cap):
+            raise BudgetExceeded(
+                dataset=charge.dataset,
+                account=charge.account,
+                asked=str(charge.asked),
+                left=_left(earlier, charge, cap),
+                cap=str(cap),
+            )
+        (latest,) = db.execute("SELECT max(edition) FROM charge WHERE dataset = ?", (charge.dataset,)).fetchone()
+        return 1 if latest is None else int(latest) + charge.new_version
 
     def _hash_key(self) -> bytes:
         with self._file.writing() as db:
@@ -144,11 +206,43 @@ class Ledger:
         return bytes(key)
 
 
-def _left(earlier: Sequence[Sequence[Event]], asked: Sequence[Event], cap: Budget) -> str:
+def _check_terms(charge: Charge, neighbours: Neighbours, unit: str | None, cap: Budget) -> None:
+    """A charge under other terms than the account's would not add up. Proof: integer_release.proof.md, accounts."""
+    if neighbours is not charge.neighbours:
+        raise LedgerConflict(
+            f"{charge.account!r} is kept under {neighbours}; a release under {charge.neighbours} would not add up.",
+            hint="Use the same --neighbours, or another account for other individuals.",
+        )
+    if unit is not None and charge.unit is None:
+        raise LedgerConflict(
+            f"{charge.account!r} protects individuals, told apart by {unit!r}; a release by row does not bound how much of "
+            "one of them it shows.",
+            hint=f'Write id = "{unit}" and rows_per_individual into the card.',
+        )
+    if unit is not None and charge.unit != unit:
+        raise LedgerConflict(
+            f"{charge.account!r} protects individuals told apart by {unit!r}; this release tells them apart by "
+            f"{charge.unit!r}, and nothing shows that these are the same.",
+            hint=f"Use the column {unit!r}, or another account for other individuals.",
+        )
+    if charge.cap is not None and charge.cap != cap:
+        raise LedgerConflict(
+            f"{charge.account!r} has the cap {cap}, fixed at its first release; the card says {charge.cap}.",
+            hint="Write the ledger's cap into the card.",
+        )
+
+
+def _left(earlier: Sequence[Priced], charge: Charge, cap: Budget) -> str:
     """What is left for a release like the one that was asked for, in words."""
-    spent = [event for events in earlier for event in events]
+    mine = [
+        events
+        for share, events in earlier
+        if share is None or charge.share is None or share.split != charge.share.split or share.part == charge.share.part
+    ]
+    spent: list[Event] = [event for events in mine for event in events]
+    asked = charge.events
     if not Spent.of([*spent, *asked]).within(cap):
-        left = max(float(cap.epsilon) - Spent.of_releases(earlier, cap).epsilon_at(cap.delta), 0.0)
+        left = max(float(cap.epsilon) - epsilon_of(earlier, cap), 0.0)
         return f"ε={_round_down(left)} at δ={plain(cap.delta)}"
     # Too much only because Laplace and Gaussian noise are mixed: what this mixture leaves.
     if not all(isinstance(event, PureEvent) for event in asked):
@@ -157,7 +251,7 @@ def _left(earlier: Sequence[Sequence[Event]], asked: Sequence[Event], cap: Budge
     low, high = 0.0, float(cap.epsilon)
     for _ in range(60):
         middle = (low + high) / 2
-        fits = Spent.of_releases([*earlier, (PureEvent(Decimal(f"{middle:.9f}")),)], cap).within(cap)
+        fits = within([*earlier, (charge.share, (PureEvent(Decimal(f"{middle:.9f}")),))], cap)
         low, high = (middle, high) if fits else (low, middle)
     return f"ε={_round_down(low)} at δ=0 beside Gaussian noise"
 

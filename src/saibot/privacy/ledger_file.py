@@ -1,7 +1,6 @@
-"""The ledger's file: a SQLite database to which rows can be added, never changed or removed.
+"""The ledger's file: SQLite, readable by its owner only, flushed at every commit, closed to changes of what is written.
 
-Triggers in the database see to that, whoever opens it. A transaction is on disk when it ends. Nothing here knows what a
-charge may be; that is `saibot.privacy.ledger`.
+Who may spend what is decided in `saibot.privacy.ledger`.
 """
 
 from __future__ import annotations
@@ -15,33 +14,78 @@ from pathlib import Path
 from typing import Any
 
 from saibot.errors import SaibotError
-from saibot.privacy.account import LedgerEntry
+from saibot.privacy.account import LedgerEntry, Share
 from saibot.privacy.budget import Budget
 from saibot.privacy.events import event_from_json
 from saibot.privacy.neighbours import Neighbours
 
+VERSION = 2
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS secret (id INTEGER PRIMARY KEY CHECK (id = 1), hash_key BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS dataset (
-    name TEXT PRIMARY KEY, neighbours TEXT NOT NULL, cap_epsilon TEXT NOT NULL, cap_delta TEXT NOT NULL,
+CREATE TABLE secret (id INTEGER PRIMARY KEY CHECK (id = 1), hash_key BLOB NOT NULL);
+CREATE TABLE account (
+    name TEXT PRIMARY KEY, neighbours TEXT NOT NULL, unit TEXT, cap_epsilon TEXT NOT NULL, cap_delta TEXT NOT NULL,
     created TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS charge (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL REFERENCES dataset(name), edition INTEGER NOT NULL,
-    source BLOB NOT NULL, release BLOB NOT NULL, asked TEXT NOT NULL, events TEXT NOT NULL, created TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS receipt (
+CREATE TABLE charge (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT NOT NULL REFERENCES account(name), dataset TEXT NOT NULL,
+    edition INTEGER NOT NULL, split TEXT, part TEXT, source BLOB NOT NULL, release BLOB NOT NULL, asked TEXT NOT NULL,
+    events TEXT NOT NULL, created TEXT NOT NULL);
+CREATE TABLE receipt (
     charge INTEGER PRIMARY KEY REFERENCES charge(id), digest TEXT NOT NULL, created TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS charge_by_dataset ON charge(dataset);
+CREATE TABLE split (
+    id TEXT PRIMARY KEY, unit TEXT, train TEXT NOT NULL, test TEXT NOT NULL, created TEXT NOT NULL);
+CREATE TABLE split_written (
+    split TEXT PRIMARY KEY REFERENCES split(id), train_source BLOB NOT NULL, test_source BLOB NOT NULL);
+CREATE TABLE sample (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT, split TEXT, version INTEGER NOT NULL, kind TEXT NOT NULL,
+    name TEXT NOT NULL, hashes BLOB NOT NULL, reach INTEGER NOT NULL, created TEXT NOT NULL);
+CREATE INDEX charge_by_account ON charge(account);
+CREATE INDEX charge_by_dataset ON charge(dataset);
 """
+_KEYS = {
+    "secret": "id",
+    "account": "name",
+    "charge": "id",
+    "receipt": "charge",
+    "split": "id",
+    "split_written": "split",
+    "sample": "id",
+}
 _APPEND_ONLY = "".join(
-    f"CREATE TRIGGER IF NOT EXISTS {table}_no_{verb} BEFORE {verb.upper()} ON {table} "
+    f"CREATE TRIGGER {table}_no_{verb} BEFORE {verb.upper()} ON {table} "
     f"BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;\n"
-    for table in ("dataset", "charge", "receipt", "secret")
+    for table in _KEYS
     for verb in ("update", "delete")
 ) + "".join(  # INSERT OR REPLACE deletes without firing a delete trigger
-    f"CREATE TRIGGER IF NOT EXISTS {table}_no_replace BEFORE INSERT ON {table} "
+    f"CREATE TRIGGER {table}_no_replace BEFORE INSERT ON {table} "
     f"WHEN EXISTS (SELECT 1 FROM {table} WHERE {key} = NEW.{key}) "
     f"BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;\n"
-    for table, key in (("dataset", "name"), ("charge", "id"), ("receipt", "charge"), ("secret", "id"))
+    for table, key in _KEYS.items()
+)
+# Version 1 had one cap for each name. Parts of a request (NAME-train, NAME-test) had caps of their own, though nothing shows
+# that they were disjoint: they come to the account of NAME, and add. Its unit was not kept: such an account is by row, which
+# any release may enter. The old tables stay as they were.
+_OLD = ("secret", "dataset", "charge", "receipt")
+_FROM_1 = (
+    "".join(f"DROP TRIGGER IF EXISTS {table}_no_{verb};" for table in _OLD for verb in ("update", "delete", "replace"))
+    + "DROP INDEX IF EXISTS charge_by_dataset;"
+    + "".join(f"ALTER TABLE {table} RENAME TO {table}_1;" for table in _OLD)
+    + _SCHEMA
+    + """
+CREATE TEMP TABLE moved AS SELECT name, neighbours, cap_epsilon, cap_delta, created, CASE
+    WHEN name LIKE '%_-train' THEN substr(name, 1, length(name) - 6)
+    WHEN name LIKE '%_-test' THEN substr(name, 1, length(name) - 5) ELSE name END AS account FROM dataset_1;
+UPDATE moved SET account = name WHERE neighbours <> (SELECT m.neighbours FROM moved m
+    WHERE m.account = moved.account ORDER BY m.name <> m.account, m.created, m.name LIMIT 1);
+INSERT INTO secret SELECT * FROM secret_1;
+INSERT INTO account SELECT account, neighbours, NULL, cap_epsilon, cap_delta, created FROM (
+    SELECT *, row_number() OVER (PARTITION BY account ORDER BY name <> account, created, name) AS place FROM moved)
+    WHERE place = 1;
+INSERT INTO charge
+    SELECT c.id, m.account, c.dataset, c.edition, NULL, NULL, c.source, c.release, c.asked, c.events, c.created
+    FROM charge_1 c JOIN moved m ON m.name = c.dataset ORDER BY c.id;
+INSERT INTO receipt SELECT * FROM receipt_1;
+DROP TABLE moved;
+"""
 )
 
 
@@ -85,15 +129,32 @@ class LedgerFile:
             os.chmod(self.path, 0o600)
             db.execute("PRAGMA synchronous = FULL")
             db.execute("PRAGMA foreign_keys = ON")
-            version = db.execute("PRAGMA user_version").fetchone()[0]
-            if version == 0:
-                db.executescript("BEGIN IMMEDIATE;" + _SCHEMA + _APPEND_ONLY + "PRAGMA user_version = 1; COMMIT;")
-            elif version != 1:
+            if _version(db) < VERSION:
+                self._bring_up_to_date(db)
+            if _version(db) != VERSION:
                 db.close()
                 raise SaibotError(f"the ledger at {self.path} was written by a newer saibot.", hint="Upgrade saibot.")
         except (OSError, sqlite3.Error) as problem:
             raise self._unusable(problem) from None
         return db
+
+    def _bring_up_to_date(self, db: sqlite3.Connection) -> None:
+        """In one transaction, whoever comes first; others wait and find it done."""
+        db.execute("PRAGMA foreign_keys = OFF")  # tables are renamed
+        db.execute("PRAGMA legacy_alter_table = ON")  # and what refers to them by name is made anew
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            version = _version(db)
+            if version < VERSION:
+                for statement in _statements((_SCHEMA if version == 0 else _FROM_1) + _APPEND_ONLY):
+                    db.execute(statement)
+                db.execute(f"PRAGMA user_version = {VERSION}")
+            db.execute("COMMIT")
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+        db.execute("PRAGMA legacy_alter_table = OFF")
+        db.execute("PRAGMA foreign_keys = ON")
 
     def _unusable(self, problem: Exception) -> SaibotError:
         return SaibotError(
@@ -101,23 +162,37 @@ class LedgerFile:
         )
 
 
-def terms_of(db: sqlite3.Connection, dataset: str) -> tuple[Neighbours, Budget] | None:
-    """Relation and cap of a dataset, fixed by its first charge."""
-    row = db.execute("SELECT neighbours, cap_epsilon, cap_delta FROM dataset WHERE name = ?", (dataset,)).fetchone()
-    return None if row is None else (Neighbours(row[0]), Budget(row[1], row[2]))
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _statements(script: str) -> Iterator[str]:
+    """One by one: `executescript` would commit before each of them."""
+    statement = ""
+    for piece in script.split(";"):
+        statement += piece + ";"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def terms_of(db: sqlite3.Connection, account: str) -> tuple[Neighbours, str | None, Budget] | None:
+    """Relation, unit and cap of an account, fixed by its first charge."""
+    row = db.execute("SELECT neighbours, unit, cap_epsilon, cap_delta FROM account WHERE name = ?", (account,)).fetchone()
+    return None if row is None else (Neighbours(row[0]), row[1], Budget(row[2], row[3]))
 
 
 def entries_of(db: sqlite3.Connection, where: str, values: tuple[Any, ...]) -> list[LedgerEntry]:
     """The charges (`c`) that a condition admits, each with its receipt (`r`) if there is one, in their order."""
     query = (
-        "SELECT c.id, c.dataset, c.edition, c.asked, c.events, c.created, r.digest "
+        "SELECT c.id, c.dataset, c.edition, c.split, c.part, c.asked, c.events, c.created, r.digest "
         f"FROM charge c LEFT JOIN receipt r ON r.charge = c.id {where} ORDER BY c.id"
     )
     entries = []
-    for number, dataset, edition, asked, events, created, digest in db.execute(query, values):
+    for number, dataset, edition, split, part, asked, events, created, digest in db.execute(query, values):
         budget = json.loads(asked)
         priced = tuple(event_from_json(event) for event in json.loads(events))
-        entries.append(
-            LedgerEntry(number, dataset, edition, Budget(budget["epsilon"], budget["delta"]), priced, created, digest)
-        )
+        share = None if split is None else Share(split, part)
+        limit = Budget(budget["epsilon"], budget["delta"])
+        entries.append(LedgerEntry(number, dataset, edition, limit, priced, created, digest, share))
     return entries

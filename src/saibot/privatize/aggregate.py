@@ -6,33 +6,21 @@ engine. The result is as sensitive as the rows themselves and never leaves `priv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import date, datetime, time
-from decimal import Decimal
+from dataclasses import dataclass, field
 from functools import reduce
-from math import isfinite
-from operator import mul
+from operator import add, mul
 
 import ibis
-import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from saibot.errors import InvalidInput, InvalidTable, SaibotError
-from saibot.privatize.prepare import (
-    Grid,
-    as_float,
-    component_value,
-    grid_values,
-    indicator_values,
-    norm_squared,
-    to_steps,
-)
+from saibot.privatize.cells import comparable_text, day_in, number_in, texts_of
+from saibot.privatize.prepare import Grid, component_value, grid_values, indicator_values, norm_squared, to_steps
 from saibot.privatize.read import Source
 from saibot.privatize.schema import Column, KeyColumn, ReleaseKey, card_features
 from saibot.semiring import Basis
-from saibot.sketch.domain import normal_key
 from saibot.sketch.header import Feature
 
 _LONGEST = "longest"
@@ -59,10 +47,15 @@ class Rows:
     key: ReleaseKey | None
     id_column: str | None
     rows_per_individual: int
+    secret: str = field(default="", repr=False)  # of the account: which rows an individual with too many keeps
 
     @property
     def features(self) -> tuple[str, ...]:
         return (self.component.name,) if self.component else tuple(column.name for column in self.columns)
+
+    @property
+    def key_parts(self) -> tuple[KeyColumn, ...]:
+        return self.key.parts if self.key else ()
 
     @property
     def card_features(self) -> int:
@@ -89,28 +82,15 @@ def grid_rows(rows: Rows, grid: Grid) -> ibis.Table:
             assert column.feature is not None
             cell = table[column.column]
             named[f"f{number}"] = (
-                indicator_values(cell, column.feature, grid)
+                indicator_values(cell, column.feature, column.facts.levels or (), grid)
                 if column.feature.kind == "indicator"
-                else grid_values(as_float(cell), column.feature, grid)
+                else grid_values(number_in(cell), column.feature, grid)
             )
     names = list(named)
-    for number, part in enumerate(rows.key.parts if rows.key else ()):
+    for number, part in enumerate(rows.key_parts):
         cell = table[part.column]
-        named[f"k{number}"] = _day(cell, rows.source.engine.name) if part.dates else cell
+        named[f"k{number}"] = day_in(cell, rows.source.engine.name) if part.dates else cell
     return to_steps(table.select(**named), names, grid, card_features=rows.card_features)
-
-
-def _day(cell: ir.Column, engine: str) -> ir.Column:
-    """The day of a time stamp, also of one in ISO text, which is what CSV holds."""
-    kind = cell.type()
-    if kind.is_timestamp():
-        if engine == "polars" and kind.scale == 3:  # 64 bits of milliseconds reach beyond its calendar, and there it stops
-            first, last = (ibis.literal(datetime.combine(day, time.min), kind) for day in (date.min, date.max))
-            cell = ibis.ifelse(cell.between(first, last), cell, ibis.null(kind))
-        return cell.date()
-    if cell.type().is_string():
-        return ibis.ifelse(cell.substr(10, 1).isin([" ", "T"]), cell.substr(0, 10), cell)
-    return cell
 
 
 def aggregate(rows: Rows, grid: Grid, *, order: int) -> ExactStatistics:
@@ -169,60 +149,31 @@ def key_positions(column: pa.ChunkedArray, part: KeyColumn) -> np.ndarray:
     encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
-    places = np.array([part.domain.index.get(text, -1) for text in key_texts(encoded.dictionary)], np.int64)
+    places = part.domain.places(texts_of(encoded.dictionary))
     return places[encoded.indices.to_numpy()] if len(places) else np.zeros(0, np.int64)
 
 
-def key_texts(values: pa.Array) -> list[str]:
-    """The normal texts of key cells; empty for one that Python cannot hold, as a date of the year 12000."""
-    try:
-        return [key_text(value) for value in values.to_pylist()]
-    except (OverflowError, ValueError):  # one such cell must not stop the release of all others
-        return [_scalar_text(value) for value in values]
-
-
-def _scalar_text(value: pa.Scalar) -> str:
-    try:
-        return key_text(value.as_py())
-    except (OverflowError, ValueError):
-        return ""
-
-
-def key_text(value: object) -> str:
-    """The normal text of a key cell; an empty text, which no domain holds, for a missing one."""
-    match value:
-        case None:
-            return ""
-        case bool():
-            return "true" if value else "false"
-        case datetime():
-            return value.isoformat() if value.time() != value.time().min else value.date().isoformat()
-        case date():
-            return value.isoformat()
-        case float() | Decimal():
-            return str(int(value)) if isfinite(value) and value == int(value) else str(value)
-        case _:
-            return normal_key(str(value))
-
-
 def kept_rows(rows: Rows) -> ibis.Table:
-    """At most r rows of each individual, chosen by a rule that looks at nobody else's; rows without an id are left out."""
+    """At most r rows of each individual, chosen by a rule that looks at nobody else's; rows without an id are left out.
+
+    They are ordered by a keyed hash of what their cells mean: by a value itself, everybody's smallest would be kept, and by
+    the text of a column's type, one person's 5.5 would spell everybody's 5 anew and keep other rows of theirs.
+    """
     table = rows.source.table
     if rows.id_column is None:
         return table
     if rows.source.engine.name == "polars":
         raise InvalidInput("the Polars engine cannot keep to so many rows per individual.", hint="Use --backend duckdb.")
-    names = [column.column for column in rows.columns] + [part.column for part in (rows.key.parts if rows.key else ())]
-    order = [_sorted_by(table[name]) for name in dict.fromkeys(names)]
-    number = ibis.row_number().over(ibis.window(group_by=table[rows.id_column], order_by=order))
+    individual = table[rows.id_column]
+    known = individual.notnull() & ~individual.isnan() if individual.type().is_floating() else individual.notnull()
+    names = dict.fromkeys([column.column for column in rows.columns] + [part.column for part in rows.key_parts])
+    meaning = reduce(add, [ibis.literal(rows.secret), *(comparable_text(table[name]) + "\x1f" for name in names)])
+    ties = [table[name] for name in names]  # rows that mean the same here may still differ in how they are written
+    order = [meaning.hexdigest("sha256"), *ties]
+    number = ibis.row_number().over(ibis.window(group_by=individual, order_by=order))
     name = _fresh("row_of_individual", table)
-    numbered = table.filter(table[rows.id_column].notnull()).mutate(**{name: number})
+    numbered = table.filter(known).mutate(**{name: number})
     return numbered.filter(numbered[name] < rows.rows_per_individual)
-
-
-def _sorted_by(cell: ir.Column) -> ir.Column:
-    """Any order will do that depends on the row alone. DuckDB crashes where it spells out a time beyond 24 hours."""
-    return cell if cell.type().is_time() else cell.cast("string")
 
 
 def _fresh(name: str, table: ibis.Table) -> str:

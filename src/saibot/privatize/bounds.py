@@ -21,8 +21,8 @@ import numpy as np
 
 from saibot.privacy.budget import Budget
 from saibot.privatize.aggregate import Rows, kept_rows
+from saibot.privatize.cells import number_in
 from saibot.privatize.noise import NoiseSource
-from saibot.privatize.prepare import as_float
 from saibot.privatize.schema import Column, numeric_feature, twelve_digits
 from saibot.sketch.header import Feature
 
@@ -80,7 +80,7 @@ def bought_shares(columns: list[Column], budget: Budget) -> dict[str, Decimal]:
 def ranks(rows: Rows, column: Column, candidates: Sequence[float], *, magnitude: bool = False) -> tuple[np.ndarray, int]:
     """How many values (or absolute values) lie below each candidate, and how many there are. Missing ones are no values."""
     table = kept_rows(rows)
-    value = as_float(table[column.column])
+    value = number_in(table[column.column])
     present = value.notnull() & ~value.isnan()
     number = ibis.ifelse(present, value.abs() if magnitude else value, ibis.literal(np.inf, "float64"))
     table = table.select(x=number, present=present)

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, field_validator, model_validator
 
 from saibot.errors import InvalidBudget, InvalidCard
 from saibot.privacy.budget import Budget, exact_decimal
@@ -25,6 +25,7 @@ class DatasetFacts(CardPart):
     """[dataset]: who the rows are about, and under which relation they are protected."""
 
     name: Name
+    account: Name | None = None  # whose individuals these are: all datasets about them share one cap. Default: the name
     title: Text = ""
     description: Text = ""
     individual: Text = "one row"
@@ -70,7 +71,14 @@ class FeatureFacts(CardPart):
     levels: tuple[str, ...] | None = None
     unit: Text = ""
     missing: FiniteFloat | None = None
-    text: Literal["refuse", "missing"] = "refuse"
+    text: Literal["missing"] = "missing"  # what cells that are no numbers count as; cards of version 0.1 could refuse them
+
+    @field_validator("text", mode="before")
+    @classmethod
+    def _never_refused(cls, text: Any) -> Any:
+        if text == "refuse":
+            raise ValueError("a cell that is no number counts as missing: refusing the table would tell that there is one")
+        return text
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -204,11 +212,12 @@ class Card(CardPart):
         return cls.parse(document, folder=path.parent)
 
     def for_request(self, part: Literal["train", "test"]) -> Card:
-        """The card of one part of a private request: a dataset of its own, because no individual is in both parts.
+        """The card of one part of a private request: a dataset of its own, on the account of the whole.
 
         Without key levels: a request is read at its finest keys only, so what coarser ones took of the budget would be lost.
         """
-        dataset = self.dataset.model_copy(update={"name": f"{self.dataset.name}-{part}"})
+        account = self.dataset.account or self.dataset.name
+        dataset = self.dataset.model_copy(update={"name": f"{self.dataset.name}-{part}", "account": account})
         keys = {name: facts.model_copy(update={"levels": ()}) for name, facts in self.keys.items()}
         return self.model_copy(update={"dataset": dataset, "keys": keys})
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from saibot.privacy.account import Charge
+from saibot.privacy.account import Charge, Share
 from saibot.privacy.ledger import Ledger
-from saibot.privatize.request import Prepared
+from saibot.privatize.read import TableLike
+from saibot.privatize.request import Prepared, ReleaseRequest, Resolved
 from saibot.sketch import SUFFIX
 
 
-def charge_for(ready: Prepared, ledger: Ledger) -> Charge:
-    """What this release asks of the ledger. Its identity covers the card, the plan, the domains and the rows."""
-    request = ready.request
-    key = ready.rows.key
+def release_identity(resolved: Resolved, ledger: Ledger) -> bytes:
+    """What makes two requests the same: card, plan, domains and options. Not the rows, nor how many there are.
+
+    Were the rows part of it, the answer to a repeated request would tell whether they have changed.
+    """
+    request, key = resolved.request, resolved.key
     identity = {
         "card": request.card.model_dump(mode="json", exclude={"budget"}),
-        "plan": ready.plan.request.to_json(),
+        "plan": resolved.plan_request.to_json(),
         "budget": request.budget.to_json(),
         "domains": [part.domain.digest for part in key.parts] if key else [],
         "key": request.key,
@@ -25,17 +28,42 @@ def charge_for(ready: Prepared, ledger: Ledger) -> Charge:
         "paper": request.paper_preparation,
         "per_tuple": request.per_tuple,
     }
-    release_id = ledger.fingerprint([json.dumps(identity, sort_keys=True).encode(), ready.source])
+    return ledger.fingerprint([json.dumps(identity, sort_keys=True).encode()])
+
+
+def charge_for(ready: Prepared, resolved: Resolved, ledger: Ledger, share: Share | None) -> Charge:
+    """What this release asks of the ledger."""
+    request, facts = ready.request, ready.request.card.dataset
     return Charge(
-        dataset=request.card.dataset.name,
+        account=facts.account or facts.name,
+        dataset=facts.name,
         neighbours=request.neighbours,
+        unit=facts.id,
         cap=request.card.budget.limit if request.card.budget else None,
         asked=request.budget,
         events=ready.events,
         source=ready.source,
-        release=release_id,
+        release=release_identity(resolved, ledger),
+        share=share,
         new_version=request.new_version,
     )
+
+
+def recorded_share(table: TableLike, request: ReleaseRequest, ledger: Ledger) -> tuple[Share | None, bytes | None]:
+    """The part of a recorded split that a table is, if `saibot split` made it by the individuals that are protected here.
+
+    Told by where it was written, or by the split's id: what it costs must not depend on its rows. Also gives how the part
+    was when it was written, for the provider to be told if it is another one now.
+    """
+    if request.part is None:
+        return None, None
+    place = str(Path(table).resolve()) if isinstance(table, str | Path) else ""
+    found = ledger.share_of(place=place, part=request.part, split=request.split)
+    if found is None:
+        return None, None
+    share, unit, source = found
+    by_individual = request.card.dataset.id is None or request.card.dataset.id == unit
+    return (share, source) if by_individual else (None, None)
 
 
 def sketch_path(ledger: Ledger, digest: str | None) -> Path:

@@ -19,8 +19,9 @@ from saibot.privatize.component import component_plans
 from saibot.privatize.prepare import Grid, box_fits, check_bounds, clip_length
 from saibot.privatize.read import TableLike, open_table
 from saibot.privatize.release import MAX_BITS, choose_grid, value_count
-from saibot.privatize.request import Prepared, Progress, ReleaseRequest
+from saibot.privatize.request import Prepared, Progress, ReleaseRequest, Resolved
 from saibot.privatize.schema import (
+    Column,
     ReleaseKey,
     check_names,
     check_types,
@@ -30,38 +31,37 @@ from saibot.privatize.schema import (
 )
 
 
-def prepare(
-    table: TableLike, request: ReleaseRequest, ledger: Ledger, *, progress: Progress = lambda s, p: None
-) -> Prepared:
-    """Check a request against its table and plan it. Charges nothing, draws nothing."""
-    card, facts = request.card, request.card.dataset
+def resolve(request: ReleaseRequest) -> Resolved:
+    """Hold a request against its card. No table is needed for that."""
+    card = request.card
     component = card.component if not request.paper_preparation else None
     chosen = component.of if component and not request.features else request.features
     columns = resolve_features(card, chosen)
     if component and any(column.facts.levels is not None for column in columns):
         raise InvalidInput("a component is made of numeric features.", hint="Leave categorical ones out of its list.")
     key = resolve_key(card, request.key)
-    # Text is read cell by cell; a type that an engine infers from all rows would let one row change how others are read.
-    text = [part.column for part in key.parts] if key else []
-    text += [column.column for column in columns if column.facts.levels is not None or column.facts.text == "missing"]
-    text += [facts.id] if facts.id else []
+    return Resolved(request, columns, key, _plan_request(request, columns, key), component)
+
+
+def prepare(
+    table: TableLike, request: ReleaseRequest, ledger: Ledger, *, progress: Progress = lambda s, p: None
+) -> Prepared:
+    """Check a request against its table and plan it. Charges nothing, draws nothing."""
+    resolved = resolve(request)
+    columns, key, facts = resolved.columns, resolved.key, request.card.dataset
     progress("reading the table's columns", None)
-    source = open_table(table, text_columns=tuple(dict.fromkeys(text)), backend=request.backend)
+    needed = [column.column for column in columns] + [part.column for part in (key.parts if key else ())]
+    source = open_table(table, columns=[*needed, *([facts.id] if facts.id else [])], backend=request.backend)
     schema = dict(source.table.schema().items())
     check_names(columns, key, facts.id, schema)
-    rows = Rows(source, columns, None, key, facts.id, facts.rows_per_individual)
-    row_count_public = request.neighbours is Neighbours.REPLACE_ONE and facts.id is None
-    try:
-        check_types(columns, key, schema)
-    except InvalidTable:
-        if row_count_public and source.path is not None:
-            _public_count(rows, progress)  # the columns of a file without rows have no type: say that it is empty instead
-        raise
+    check_types(columns, key, schema)
+    secret = ledger.secret(f"rows kept in {facts.account or facts.name}")
+    rows = Rows(source, columns, None, key, facts.id, facts.rows_per_individual, secret)
     if request.paper_preparation:
         rows = paper.prepare_as_in_paper(rows)
-    row_count = _public_count(rows, progress) if row_count_public else None
+    row_count = _public_count(rows, progress) if resolved.plan_request.row_count_public else None
     most_rows = _most_rows(request, row_count)
-    plans = _plans(request, rows, key, row_count, row_count_public)
+    plans = _plans(resolved, rows, row_count)
     grid = choose_grid(plans[0], most_rows=1 if request.per_tuple else most_rows)
     _check_grid(rows, plans[0], grid)
     draws = value_count(plans[0], key.level_sizes if key else ())
@@ -92,42 +92,45 @@ def _most_rows(request: ReleaseRequest, row_count: int | None) -> int:
     return limit
 
 
-def _plans(
-    request: ReleaseRequest, rows: Rows, key: ReleaseKey | None, row_count: int | None, public: bool
-) -> tuple[Plan, Plan | None]:
-    """The plan of the release, and of the component's moments where one is bought."""
+def _plan_request(request: ReleaseRequest, columns: list[Column], key: ReleaseKey | None) -> PlanRequest:
+    """What to plan, but for the number of rows."""
+    facts = request.card.dataset
     layout = request.layout or _default_layout(request.mechanism, key)
     if (key is None) != (layout == "union"):
         needs = "no key" if layout == "union" else "a key"
         raise InvalidInput(f"layout {layout} needs {needs}.", hint="Choose it with --key, or another --layout.")
-    if request.bound is not None and not (request.bound.is_finite() and request.bound > 0):
-        raise InvalidInput("the norm bound must be greater than 0.", hint="Leave --bound out for the default.")
-    component = request.card.component if not request.paper_preparation else None
-    single = component is not None or rows.component is not None
-    squared = request.bound**2 if request.bound else Decimal(1) if single else default_bound_squared(rows.columns)
-    main = PlanRequest(
-        mechanism=request.mechanism,
-        layout=layout,
-        features=1 if single else len(rows.columns),
-        bound_squared=squared,
-        order=request.order,
-        budget=_after_bounds(request, rows),
-        neighbours=request.neighbours,
-        row_count_public=public,
-        calibration=request.calibration,
-        allocation=request.allocation,
-        levels=len(key.level_sizes) if layout == "lookup" and key else 1,
-        rows_per_individual=request.card.dataset.rows_per_individual,
-        rows=1 if request.per_tuple else row_count,
-        keys=key.level_sizes if layout == "lookup" and key else (),
-    )
     if key and layout != "lookup" and len(key.level_sizes) > 1:
         raise InvalidInput(
             f"layout {layout} has no coarser key levels.", hint="Use --layout lookup, or a key without levels."
         )
+    if request.bound is not None and not (request.bound.is_finite() and request.bound > 0):
+        raise InvalidInput("the norm bound must be greater than 0.", hint="Leave --bound out for the default.")
+    single = len(columns) > 1 if request.paper_preparation else request.card.component is not None
+    squared = request.bound**2 if request.bound else Decimal(1) if single else default_bound_squared(columns)
+    return PlanRequest(
+        mechanism=request.mechanism,
+        layout=layout,
+        features=1 if single else len(columns),
+        bound_squared=squared,
+        order=request.order,
+        budget=_after_bounds(request, columns),
+        neighbours=request.neighbours,
+        row_count_public=request.neighbours is Neighbours.REPLACE_ONE and facts.id is None,
+        calibration=request.calibration,
+        allocation=request.allocation,
+        levels=len(key.level_sizes) if layout == "lookup" and key else 1,
+        rows_per_individual=facts.rows_per_individual,
+        keys=key.level_sizes if layout == "lookup" and key else (),
+    )
+
+
+def _plans(resolved: Resolved, rows: Rows, row_count: int | None) -> tuple[Plan, Plan | None]:
+    """The plan of the release, and of the component's moments where one is bought."""
+    main = replace(resolved.plan_request, rows=1 if resolved.request.per_tuple else row_count)
+    component = resolved.component
     if component is None:
         return make_plan(main), None
-    if request.per_tuple:
+    if resolved.request.per_tuple:
         raise InvalidInput("a component is bought from all rows together, which the local model does not have.")
     return component_plans(main, rows, component)
 
@@ -138,11 +141,11 @@ def _default_layout(mechanism: str, key: ReleaseKey | None) -> str:
     return "lookup" if mechanism == "joint" else "join"
 
 
-def _after_bounds(request: ReleaseRequest, rows: Rows) -> Budget:
+def _after_bounds(request: ReleaseRequest, columns: list[Column]) -> Budget:
     """What is left of the budget once bounds are bought: pure purchases come off epsilon."""
     if request.paper_preparation:
         return request.budget
-    spent = sum(bounds.bought_shares(rows.columns, request.budget).values(), Decimal(0))
+    spent = sum(bounds.bought_shares(columns, request.budget).values(), Decimal(0))
     if spent >= request.budget.epsilon:
         raise InvalidInput("buying bounds would take the whole budget.", hint="Lower the shares, or declare public bounds.")
     if spent and request.per_tuple:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from saibot.errors import InvalidCard, InvalidInput, InvalidTable
 from saibot.privatize.aggregate import Rows
+from saibot.privatize.cells import number_in
 from saibot.privatize.schema import Column, numeric_feature, twelve_digits
 from saibot.sketch.header import Feature
 
@@ -31,7 +32,7 @@ def prepare_as_in_paper(rows: Rows) -> Rows:
     if any(column.facts.levels is not None for column in rows.columns):
         raise InvalidInput("the paper's preparation is for numeric features.", hint="Choose them with --feature.")
     table = rows.source.table
-    cells = {column.name: table[column.column].cast("float64") for column in rows.columns}
+    cells = {column.name: number_in(table[column.column]) for column in rows.columns}
     moments: dict[str, ir.Scalar] = {}
     for number, cell in enumerate(cells.values()):
         clean = cell.nullif(ibis.literal(float("nan"), "float64"))
@@ -70,6 +71,6 @@ def _component(rows: Rows) -> Feature:
 def _scaled(rows: Rows, column: Column) -> np.ndarray:
     feature = column.feature
     assert feature is not None and feature.missing is not None
-    values = rows.source.fetch(rows.source.table.select(x=rows.source.table[column.column].cast("float64"))).column("x")
+    values = rows.source.fetch(rows.source.table.select(x=number_in(rows.source.table[column.column]))).column("x")
     numbers = values.to_numpy().astype(float)
     return (np.where(np.isnan(numbers), feature.missing, numbers) - feature.offset) / feature.scale

@@ -8,6 +8,7 @@ every engine gives the same bits; rounding, once per cell, is floor(x + 1/2), wh
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -18,6 +19,7 @@ import ibis
 import ibis.expr.types as ir
 
 from saibot.errors import InvalidCard
+from saibot.privatize.cells import is_level, number_in
 from saibot.privatize.schema import Column
 from saibot.sketch.header import Feature
 
@@ -71,15 +73,11 @@ def grid_values(number: ir.FloatingColumn, feature: Feature, grid: Grid) -> ir.F
     )
 
 
-def indicator_values(cell: ir.Column, feature: Feature, grid: Grid) -> ir.FloatingColumn:
+def indicator_values(cell: ir.Column, feature: Feature, levels: Sequence[str], grid: Grid) -> ir.FloatingColumn:
     """2^bits steps where the cell is the feature's level, 0 elsewhere, also where it is missing."""
-    hit = (cell.cast("string") == feature.level).fill_null(False)
+    assert feature.level is not None
+    hit = is_level(cell, feature.level, levels)
     return hit.cast("float64") * _float(grid.one)  # two constants might be decimals to an engine, and so their squares
-
-
-def as_float(cell: ir.Column) -> ir.FloatingColumn:
-    """A cell as a float; text that is no number counts as missing (the card allowed it, or the column had been refused)."""
-    return cell.try_cast("float64") if cell.type().is_string() else cell.cast("float64")
 
 
 def component_value(table: ibis.Table, columns: list[Column], component: Feature) -> ir.FloatingValue:
@@ -89,7 +87,7 @@ def component_value(table: ibis.Table, columns: list[Column], component: Feature
     for column in columns:
         feature = column.feature
         assert feature is not None and feature.missing is not None
-        number = as_float(table[column.column])
+        number = number_in(table[column.column])
         filled = ibis.ifelse(number.isnull() | number.isnan(), _float(feature.missing), number)
         clipped = ibis.least(ibis.greatest(filled, _float(feature.lower)), _float(feature.upper))
         scaled = (clipped - _float(feature.offset)) * _float(1.0 / feature.scale)

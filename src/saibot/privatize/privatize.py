@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from saibot.errors import InvalidInput, SaibotError
 from saibot.privacy.account import LedgerEntry
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import bounds, local
-from saibot.privatize.aggregate import Rows, aggregate, check_room
+from saibot.privatize.aggregate import ExactStatistics, Rows, aggregate, check_room
 from saibot.privatize.assemble import assemble
-from saibot.privatize.charging import charge_for, sketch_path
-from saibot.privatize.checking import prepare
+from saibot.privatize.charging import charge_for, recorded_share, release_identity, sketch_path
+from saibot.privatize.checking import prepare, resolve
 from saibot.privatize.component import buy_component
+from saibot.privatize.doubts import doubts
+from saibot.privatize.known_rows import samples_of
 from saibot.privatize.noise import NoiseSource, OpenDPNoise
 from saibot.privatize.prepare import Grid
 from saibot.privatize.read import TableLike
 from saibot.privatize.release import NoisyStatistics, choose_grid, release
-from saibot.privatize.request import Prepared, Progress, ReleaseRequest
+from saibot.privatize.request import Prepared, Progress, ReleaseRequest, Resolved
 from saibot.privatize.schema import default_bound_squared
 from saibot.safe_file import write_safely
 from saibot.sketch import Feature, Sketch, read_sketch, write_sketch
@@ -31,12 +34,16 @@ _REHEARSED_BITS = 8
 
 @dataclass(frozen=True)
 class Released:
-    """A sketch, the ledger's entry for it, and whether it had been bought before."""
+    """A sketch, the ledger's entry for it, and whether it had been bought before.
+
+    `notes` are sentences for the provider's own screen. They may tell something about the rows: they go nowhere else.
+    """
 
     sketch: Sketch
     content: bytes = field(repr=False)
     entry: LedgerEntry
     repeated: bool
+    notes: tuple[str, ...] = field(default=(), repr=False)
 
 
 def privatize(
@@ -46,35 +53,83 @@ def privatize(
     *,
     noise: NoiseSource | None = None,
     progress: Progress = lambda stage, part: None,
+    ask: Callable[[str], bool] = lambda doubt: True,
 ) -> Released:
-    """Privatise a table and charge the ledger; the same request on the same rows returns the same sketch, free of charge."""
+    """Privatise a table and charge the ledger. The same request again returns the same sketch, free of charge.
+
+    Whether it is the same is told by the request alone. If the table has changed since, `notes` say so, and `new_version`
+    releases it anew, at its price, changed or not. `ask` is asked before anything is charged where something about the rows
+    looks wrong; the provider may say no, and nothing has happened.
+    """
     noise = noise or OpenDPNoise()
+    resolved = resolve(request)
+    if not request.new_version and (stored := _stored(resolved, ledger, noise)) is not None:
+        return replace(stored, notes=_since_then(table, request, ledger, stored.entry, progress))
     ready = prepare(table, request, ledger, progress=progress)
-    charge = charge_for(ready, ledger)
-    stored = ledger.find(charge)
-    if stored is not None and (path := sketch_path(ledger, stored.digest)).is_file():
-        content = path.read_bytes()
-        sketch = read_sketch(content)
-        if sketch.header.simulation == noise.simulated:  # a simulation does not stand in for a release, nor the reverse
-            return Released(sketch, content, stored, repeated=True)
-    if not ready.bought and not ready.component_plan and not request.per_tuple:
-        # Nothing has to be drawn to know the exact sums: an unreadable table is found before it costs anything.
-        progress("aggregating", None)
-        exact = aggregate(ready.rows, ready.grid, order=request.order)
-        entry = ledger.charge(charge)
+    share, as_written = recorded_share(table, request, ledger)
+    charge = charge_for(ready, resolved, ledger, share)
+    ledger.check(charge)
+    exact = _exact(ready, progress)
+    progress("looking for known rows", None)
+    samples = samples_of(
+        ready.rows.source,
+        ledger,
+        cells=[column.column for column in ready.rows.columns],
+        keys=[part.column for part in ready.rows.key_parts],
+        id=ready.rows.id_column,
+    )
+    notes = doubts(ready, charge, ledger, exact, samples, as_written)
+    if not all(ask(doubt.text) for doubt in notes if doubt.asked):
+        raise InvalidInput("nothing was released, and nothing was charged.")
+    entry = ledger.charge(charge)
+    ledger.remember(samples, account=charge.account, split=share.split if share else None)
+    rows = ready.rows
+    if exact is not None:
         noisy = release(exact, ready.plan, noise, most_rows=ready.most_rows, done=_counter(progress, ready.draws))
-        rows = ready.rows
     else:
-        progress("reading the table", None)
-        _rehearse(ready)
-        entry = ledger.charge(charge)
         rows = _buy(ready, noise, progress)
         noisy = _draw(replace(ready, rows=rows), noise, progress)
     sketch = assemble(ready, rows, noisy, simulated=noise.simulated, edition=entry.edition)
     content = write_sketch(sketch)
     write_safely(sketch_path(ledger, sketch.digest), content)
     ledger.receipt(entry, sketch.digest)
-    return Released(sketch, content, replace(entry, digest=sketch.digest), repeated=False)
+    done = replace(entry, digest=sketch.digest)
+    return Released(sketch, content, done, repeated=False, notes=tuple(doubt.text for doubt in notes))
+
+
+def _stored(resolved: Resolved, ledger: Ledger, noise: NoiseSource) -> Released | None:
+    """What this very request bought before, if its sketch is still there."""
+    entry = ledger.find(resolved.request.card.dataset.name, release_identity(resolved, ledger))
+    if entry is None or not (path := sketch_path(ledger, entry.digest)).is_file():
+        return None
+    content = path.read_bytes()
+    sketch = read_sketch(content)
+    if sketch.header.simulation != noise.simulated:  # a simulation does not stand in for a release, nor the reverse
+        return None
+    return Released(sketch, content, entry, repeated=True)
+
+
+def _since_then(
+    table: TableLike, request: ReleaseRequest, ledger: Ledger, entry: LedgerEntry, progress: Progress
+) -> tuple[str, ...]:
+    """What the provider may want to know about a table whose sketch is handed out again."""
+    try:
+        ready = prepare(table, request, ledger, progress=progress)
+    except SaibotError as problem:
+        return (f"the table itself cannot be released as it is now: {problem}",)
+    if not ledger.changed(ready.source, dataset=request.card.dataset.name, entry=entry):
+        return ()
+    return ("the table is another one than this sketch was made from; --new-version releases it, and is charged.",)
+
+
+def _exact(ready: Prepared, progress: Progress) -> ExactStatistics | None:
+    """The exact sums, where nothing has to be bought to know them: an unreadable table is found before it costs anything."""
+    if ready.bought or ready.component_plan or ready.request.per_tuple:
+        progress("reading the table", None)
+        _rehearse(ready)
+        return None
+    progress("aggregating", None)
+    return aggregate(ready.rows, ready.grid, order=ready.request.order)
 
 
 def _rehearse(ready: Prepared) -> None:

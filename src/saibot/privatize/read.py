@@ -1,9 +1,16 @@
-"""Open a table, whatever it is: a file, a data frame, an Arrow table or any ibis table. No row is looked at here."""
+"""Open a table, whatever it is: a file, a data frame, an Arrow table or any ibis table.
+
+No type is inferred from rows here: all columns of a text file are text, a frame's columns are brought to normal types cell
+by cell, and what Parquet files and databases declare is taken as declared. What a cell means is told in
+`saibot.privatize.cells`.
+"""
 
 from __future__ import annotations
 
+import csv
 import gzip
-from collections.abc import Iterator
+import io
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +20,10 @@ import ibis
 import ibis.expr.datatypes as dt
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as parquet
 
 from saibot.errors import InvalidTable
+from saibot.privatize.frames import frame_columns, is_frame, normal_column
 
 BackendName = Literal["duckdb", "polars"]
 TableLike = Any  # path, pandas or polars frame, Arrow table, ibis table: told apart in `open_table`
@@ -22,6 +31,7 @@ TableLike = Any  # path, pandas or polars frame, Arrow table, ibis table: told a
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
 ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
+_LONGEST_HEAD = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -61,12 +71,25 @@ def _has_an_order(kind: dt.DataType) -> bool:
     return bool(kind.is_numeric() or kind.is_boolean() or kind.is_string() or kind.is_temporal())
 
 
-def open_table(source: TableLike, *, text_columns: tuple[str, ...] = (), backend: BackendName = "duckdb") -> Source:
-    """`text_columns` are read as text from CSV: a key `01` is not the number 1."""
+def open_table(
+    source: TableLike,
+    *,
+    columns: Sequence[str] | None = None,
+    inferred: bool = False,
+    text_columns: tuple[str, ...] = (),
+    backend: BackendName = "duckdb",
+) -> Source:
+    """A table as the engine sees it. Of a frame, only `columns` are read (default: all).
+
+    `inferred` lets the engine guess the types of a CSV file from all of its rows, but for `text_columns`. That is for a
+    requester's own rows, which are not released; a release never reads them so.
+    """
     if isinstance(source, ibis.Table):
         own = source._find_backend(use_default=True)
         return Source(source, own, None)
     engine = ibis.duckdb.connect() if backend == "duckdb" else ibis.polars.connect()
+    if backend == "duckdb":
+        engine.raw_sql("SET TimeZone = 'UTC'")  # an instant has one day, whatever the machine's clock is set to
     if isinstance(source, str | Path):
         path = Path(source)
         if not path.is_file():
@@ -74,10 +97,12 @@ def open_table(source: TableLike, *, text_columns: tuple[str, ...] = (), backend
         if _is_blank(path):
             raise InvalidTable(f"the file {path} is empty.", hint="A table begins with the names of its columns.")
         with no_cells_in_errors():
-            return Source(_read_file(engine, path, text_columns, backend), engine, path)
+            return Source(_read_file(engine, path, backend, text_columns if inferred else None, columns), engine, path)
     with no_cells_in_errors():
         try:
-            table = ibis.memtable(source)
+            table = ibis.memtable(frame_columns(source, columns) if is_frame(source) else source)
+        except InvalidTable:
+            raise
         except Exception:
             raise InvalidTable(
                 f"a {type(source).__name__} is no table.",
@@ -98,30 +123,56 @@ def _is_blank(path: Path) -> bool:
     return True
 
 
-def _read_file(engine: Any, path: Path, text_columns: tuple[str, ...], backend: BackendName) -> ibis.Table:
+def _read_file(
+    engine: Any, path: Path, backend: BackendName, text_columns: tuple[str, ...] | None, columns: Sequence[str] | None
+) -> ibis.Table:
     name = path.name.lower()
     if name.endswith(PARQUET_ENDINGS):
-        return engine.read_parquet(path)
+        return _read_parquet(engine, path)
     if name.endswith(ARROW_ENDINGS):
         with pa.memory_map(str(path)) as file:
-            return ibis.memtable(pa.ipc.open_file(file).read_all())
+            return ibis.memtable(frame_columns(pa.ipc.open_file(file).read_all(), columns))
     if not name.endswith(CSV_ENDINGS):
         raise InvalidTable(f"the ending of {path.name} is not known.", hint="CSV, TSV, Parquet and Arrow files are read.")
     separator = "\t" if ".tsv" in name else ","
+    names, newline = _head(path, separator)
     if backend == "polars":
-        import polars as pl
-
-        overrides = {column: pl.String for column in text_columns}
-        return engine.read_csv(
-            path, infer_schema_length=None, schema_overrides=overrides, separator=separator, try_parse_dates=True
-        )
+        return engine.read_csv(path, infer_schema=False, separator=separator, new_columns=names)
     # The dialect is fixed: were it sniffed, one row with a quote in it could change how all the others are read.
     dialect: dict[str, Any] = {"delim": separator, "header": True, "quote": '"', "escape": '"', "comment": "", "skip": 0}
+    if text_columns is None:
+        types = dict.fromkeys(names, "VARCHAR")
+        return engine.read_csv(path, auto_detect=False, columns=types, new_line=newline, **dialect)
     # All rows are sniffed: a column is numeric because all of it is, not because its first rows happen to be.
-    header = engine.read_csv(path, sample_size=1000, all_varchar=True, **dialect).columns
-    types = {column: "VARCHAR" for column in text_columns if column in header}
-    options: dict[str, Any] = {"types": types} if types else {}
-    return engine.read_csv(path, sample_size=-1, **dialect, **options)
+    options = {"types": {column: "VARCHAR" for column in text_columns if column in names}}
+    return engine.read_csv(path, sample_size=-1, **dialect, **(options if options["types"] else {}))
+
+
+def _head(path: Path, separator: str) -> tuple[list[str], str]:
+    """The names in a text file's first line, and how that line ends. A second column of one name gets a number behind it."""
+    with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+        first = file.readline(_LONGEST_HEAD)
+        while first.count(b'"') % 2 and len(first) < _LONGEST_HEAD and (more := file.readline(_LONGEST_HEAD)):
+            first += more  # a line end within quotes
+    text = first.decode("utf-8-sig")
+    names: list[str] = []
+    for number, name in enumerate(next(csv.reader(io.StringIO(text, newline=""), delimiter=separator), [])):
+        free = name or f"column{number}"
+        repeated = 0
+        while free in names:
+            repeated += 1
+            free = f"{name}_{repeated}"
+        names.append(free)
+    return names, "\\r\\n" if text.endswith("\r\n") else "\\n"
+
+
+def _read_parquet(engine: Any, path: Path) -> ibis.Table:
+    """The types are declared in the file. Decimals that no engine holds exactly, and times in other zones, come by Arrow."""
+    schema = parquet.read_schema(path)
+    if any(pa.types.is_decimal256(kind) or pa.types.is_float16(kind) for kind in schema.types):
+        table = parquet.read_table(path)
+        return ibis.memtable(pa.table({name: normal_column(table.column(name)) for name in table.column_names}))
+    return engine.read_parquet(path)
 
 
 @contextmanager

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from saibot.privacy.budget import Budget, plain
 from saibot.privacy.events import Event, PureEvent
-from saibot.privacy.mechanisms import Plan
+from saibot.privacy.mechanisms import Plan, PlanRequest
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize.aggregate import Rows
-from saibot.privatize.card import Card
+from saibot.privatize.card import Card, ComponentFacts
 from saibot.privatize.prepare import Grid
 from saibot.privatize.read import BackendName
+from saibot.privatize.schema import Column, ReleaseKey
 
 Progress = Callable[[str, float | None], None]  # what is being done, and how much of it (None: not known)
 
@@ -37,7 +38,20 @@ class ReleaseRequest:
     paper_preparation: bool = False
     per_tuple: bool = False
     new_version: bool = False
+    part: Literal["train", "test"] | None = None  # of a table that was divided; the card is then `card.for_request(part)`
+    split: str | None = None  # which recorded split, where the part was moved since
     backend: BackendName = "duckdb"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A request held against its card: what would be released, before anybody has looked at a table."""
+
+    request: ReleaseRequest
+    columns: list[Column]
+    key: ReleaseKey | None
+    plan_request: PlanRequest  # of the release, without the number of rows
+    component: ComponentFacts | None
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,10 @@ def check_names(
 
 
 def check_types(columns: list[Column], key: ReleaseKey | None, schema: dict[str, dt.DataType]) -> None:
-    """Numeric features are numbers, levels and keys single values. Says names and types, never a value."""
+    """What the table declares fits what the card needs of it. Says names and types, never a value.
+
+    A column of text may hold numbers: which of its cells do is each cell's own matter, and no reason to refuse the others.
+    """
     for part in key.parts if key else ():
         if schema[part.column].is_nested() or schema[part.column].is_interval():
             raise InvalidTable(
@@ -134,11 +137,12 @@ def check_types(columns: list[Column], key: ReleaseKey | None, schema: dict[str,
                 f"feature {column.name.partition('=')[0]!r} has levels, but column {column.column!r} holds {kind}.",
                 hint="Levels are texts, numbers, truths or dates: make it a column of those.",
             )
-        numeric = kind.is_numeric() or kind.is_boolean()
-        if column.facts.levels is None and not numeric and not (kind.is_string() and column.facts.text == "missing"):
+        if column.facts.levels is None and not (
+            kind.is_numeric() or kind.is_boolean() or kind.is_string() or kind.is_null()
+        ):
             raise InvalidTable(
                 f"feature {column.name!r} needs numbers, but column {column.column!r} holds {kind}.",
-                hint='If the other cells are missing values, write text = "missing" into its card entry.',
+                hint="Make it a column of numbers, or of texts that read as numbers.",
             )
 
 

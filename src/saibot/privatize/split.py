@@ -10,7 +10,9 @@ import secrets
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import ibis
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,49 +20,122 @@ import pyarrow.csv as csv
 import pyarrow.parquet as parquet
 
 from saibot.errors import InvalidInput, InvalidTable
-from saibot.privatize.read import CSV_ENDINGS, PARQUET_ENDINGS
+from saibot.privacy.ledger import Ledger
+from saibot.privacy.samples import Sample
+from saibot.privatize.frames import frame_columns, frame_names, is_frame
+from saibot.privatize.known_rows import resembling, samples_of
+from saibot.privatize.read import CSV_ENDINGS, PARQUET_ENDINGS, Source
 
 
 @dataclass(frozen=True)
 class SplitFiles:
+    """Where the parts are, the id under which the ledger knows them, and what the provider should hear."""
+
     train: Path
     test: Path
+    id: str
+    notes: tuple[str, ...] = ()
 
 
-def split_table(table: Path, *, test: Decimal, id_column: str | None = None, out: Path | None = None) -> SplitFiles:
-    """Write TABLE.train and TABLE.test beside the table (or into `out`), in its own format, cells unchanged."""
-    if not 0 < test < 1:
-        raise InvalidInput(f"--test is a fraction between 0 and 1, not {test}.")
+@dataclass(frozen=True)
+class SplitFrames:
+    """The parts of a table in memory, and the id to give with them: `split=parts.id`."""
+
+    train: Any
+    test: Any
+    id: str
+    notes: tuple[str, ...] = ()
+
+
+def split_table(
+    table: Path, ledger: Ledger, *, test: Decimal, id_column: str | None = None, out: Path | None = None
+) -> SplitFiles:
+    """Write TABLE.train and TABLE.test beside the table (or into `out`), in its own format, cells unchanged.
+
+    The ledger notes that these two files are disjoint by individual, so that their budgets do not add up.
+    """
+    threshold = _threshold(test)
     name = table.name.lower()
     ending = next((e for e in (*CSV_ENDINGS, *PARQUET_ENDINGS) if name.endswith(e)), None)
     if ending is None or not table.is_file():
         raise InvalidTable(f"{table} is no CSV or Parquet table that is there.")
     content = _read(table, ending)
-    if id_column is not None and id_column not in content.column_names:
-        # Of a text file none is listed: without a header line they would be the first row's cells.
-        listed = f"It has {', '.join(map(repr, content.column_names))}."
-        hint = listed if ending in PARQUET_ENDINGS else "The names of its columns are its first line."
-        raise InvalidTable(f"the table has no column {id_column!r}.", hint=hint)
-    if id_column is not None and content.column_names.count(id_column) > 1:
-        raise InvalidTable(f"the table has several columns {id_column!r}.", hint="Give each a name of its own.")
-    chosen = _chosen(content, test, id_column)
+    # Of a text file no column is listed: without a header line they would be the first row's cells.
+    listed = f"It has {', '.join(map(repr, content.column_names))}."
+    hint = listed if ending in PARQUET_ENDINGS else "The names of its columns are its first line."
+    chosen = _chosen(content, threshold, _checked(id_column, content.column_names, hint))
     folder = out or table.parent
     folder.mkdir(parents=True, exist_ok=True)
     stem = table.name[: -len(ending)]
-    files = SplitFiles(folder / f"{stem}.train{_plain(ending)}", folder / f"{stem}.test{_plain(ending)}")
+    train, held_out = (folder / f"{stem}.{part}{_plain(ending)}" for part in ("train", "test"))
+    samples = _samples(content, ledger, id_column)
+    notes = _seen_before(samples, ledger)
+    id = ledger.begin_split(unit=id_column, train=str(train.resolve()), test=str(held_out.resolve()))
     try:
-        for path, mask in ((files.train, ~chosen), (files.test, chosen)):
+        for path, mask in ((train, ~chosen), (held_out, chosen)):
             _write(content.filter(pa.array(mask)), path)
     except pa.ArrowException:
         raise InvalidTable(
             f"{table} has columns of a type that cannot be divided.", hint="Bring them to texts, numbers or dates."
         ) from None
-    return files
+    written = [ledger.fingerprint([path.read_bytes()]) for path in (train, held_out)]
+    ledger.split_written(id, train_source=written[0], test_source=written[1])
+    ledger.remember(samples, split=id)
+    return SplitFiles(train, held_out, id, notes)
 
 
-def _chosen(content: pa.Table, test: Decimal, id_column: str | None) -> np.ndarray:
+def split_frame(frame: Any, ledger: Ledger, *, test: Decimal, id_column: str | None = None) -> SplitFrames:
+    """Divide a pandas, polars or Arrow table in memory; both parts are of its own kind."""
+    if not is_frame(frame):
+        raise InvalidTable(f"a {type(frame).__name__} is no pandas, polars or Arrow table.")
+    names = frame_names(frame)
+    wanted = _checked(id_column, names, f"It has {', '.join(map(repr, names))}.")
+    content = frame_columns(frame, None)
+    chosen = _chosen(content, _threshold(test), wanted)
+    samples = _samples(content, ledger, id_column)
+    notes = _seen_before(samples, ledger)
+    id = ledger.begin_split(unit=id_column, train="", test="")
+    ledger.split_written(id, train_source=b"", test_source=b"")
+    ledger.remember(samples, split=id)
+    return SplitFrames(_filtered(frame, ~chosen), _filtered(frame, chosen), id, notes)
+
+
+def _filtered(frame: Any, mask: np.ndarray) -> Any:
+    if isinstance(frame, pa.Table | pa.RecordBatch):
+        return frame.filter(pa.array(mask))
+    return frame.loc[mask] if hasattr(frame, "loc") else frame.filter(mask)
+
+
+def _samples(content: pa.Table, ledger: Ledger, id_column: str | None) -> list[Sample]:
+    source = Source(ibis.memtable(frame_columns(content, None)), ibis.duckdb.connect(), None)
+    cells = [name for name in content.column_names if name != id_column]
+    return samples_of(source, ledger, cells=cells, keys=(), id=id_column)
+
+
+def _seen_before(samples: list[Sample], ledger: Ledger) -> tuple[str, ...]:
+    earlier = [known for known in ledger.known() if known.account is None]
+    return tuple(
+        f"{sentence}: where both splits are used, an individual's totals of both add up."
+        for sentence in resembling(samples, earlier)
+    )
+
+
+def _threshold(test: Decimal) -> int:
+    if not 0 < test < 1:
+        raise InvalidInput(f"--test is a fraction between 0 and 1, not {test}.")
+    return int(test * (1 << 64))
+
+
+def _checked(id_column: str | None, names: list[str], hint: str) -> str | None:
+    if id_column is not None and id_column not in names:
+        raise InvalidTable(f"the table has no column {id_column!r}.", hint=hint)
+    if id_column is not None and names.count(id_column) > 1:
+        raise InvalidTable(f"the table has several columns {id_column!r}.", hint="Give each a name of its own.")
+    return id_column
+
+
+def _chosen(content: pa.Table, threshold: int, id_column: str | None) -> np.ndarray:
     """For each row whether its individual goes to the test part: 64 random bits against a threshold."""
-    threshold = int(test * (1 << 64))
 
     def draw(count: int) -> np.ndarray:
         below: np.ndarray = np.frombuffer(secrets.token_bytes(8 * count), dtype="<u8") < np.uint64(threshold)

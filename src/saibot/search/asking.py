@@ -74,7 +74,7 @@ def known_domains(source: DomainSource | None = None, given: Sequence[KeyDomain]
     """Domains at hand first, then those that an id spells out (days, ranges of numbers), then those of a registry."""
 
     def find(part: KeyPart) -> KeyDomain | None:
-        for domain in given:
+        for domain in sorted(given, key=lambda one: one.digest != part.digest):  # another one may have the same keys
             if domain.keys_digest == part.keys_digest:
                 return domain
         generated = generated_domain(part.domain)

@@ -248,11 +248,13 @@ def test_a_key_that_cannot_be_read_is_found_before_anything_is_spent(
     assert ledger.accounts() == []
 
 
-def test_text_in_a_column_whose_bounds_are_bought_is_found_before_anything_is_spent(ledger: Ledger) -> None:
-    table = pd.DataFrame({"x": ["SECRET-4711", "2"], "y": [1.0, 2.0]})
-    with pytest.raises(InvalidTable) as caught:
-        buy(table, ledger, card(), Budget("1", "1e-6"))
-    assert "4711" not in str(caught.value) and ledger.accounts() == []
+def test_a_column_of_texts_whose_bounds_are_bought_is_pointed_out_before_anything_is_spent(ledger: Ledger) -> None:
+    table = pd.DataFrame({"x": ["SECRET-4711", "two"], "y": [1.0, 2.0]})
+    request = ReleaseRequest(card(), Budget("1", "1e-6"), Neighbours.REPLACE_ONE)
+    heard: list[str] = []
+    with pytest.raises(InvalidInput, match="nothing was charged"):
+        privatize(table, request, ledger, ask=lambda doubt: heard.append(doubt) is not None)
+    assert heard == ["no cell of column 'x' reads as a number; such cells count as missing."] and ledger.accounts() == []
 
 
 # ------------------------------------------------------------------------------------------------ the component

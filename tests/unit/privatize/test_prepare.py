@@ -110,15 +110,23 @@ def test_every_numeric_type_is_read_as_its_number(ready: Callable[..., Prepared]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_text_is_refused_unless_the_card_calls_it_missing(ready: Callable[..., Prepared], backend: str) -> None:
-    frame = pl.DataFrame({"x": ["45", "120", "-30", "NA", "SECRET-4711", "", None, "1e3", "nan", "inf"]})
-    with pytest.raises(SaibotError, match="needs numbers") as caught:
-        ready(frame, NUMERIC, backend=backend)
-    assert "4711" not in str(caught.value)
-    card = NUMERIC | {"features": {"x": {"bounds": [-30, 120], "text": "missing", "missing": 82.5}}}
+def test_text_that_is_no_number_is_missing_and_no_other_cell_is_read_differently_for_it(
+    ready: Callable[..., Prepared], backend: str
+) -> None:
+    cells = ["45", "120", "-30", "NA", "SECRET-4711", "", None, "1e3", "nan", "inf", " 45 ", "true", "1_0", "0x10", "4,5"]
+    card = NUMERIC | {"features": {"x": {"bounds": [-30, 120], "missing": 82.5}}}
     one, half = 1 << 15, 1 << 14
-    found = [row[0] for row in steps(ready, frame, card, backend=backend)]
-    assert found == [0, one, -one, half, half, half, half, one, half, one]
+    true = math.floor((1 - 45) / 75 * one + 0.5)
+    expected = [0, one, -one, half, half, half, half, one, half, one, 0, true, half, half, half]
+    assert [row[0] for row in steps(ready, pl.DataFrame({"x": cells}), card, backend=backend)] == expected
+    for cell, step in zip(cells, expected, strict=True):  # alone in its table, each means the same
+        assert steps(ready, pl.DataFrame({"x": pl.Series([cell], dtype=pl.String)}), card, backend=backend) == [[step]]
+
+
+def test_a_card_cannot_ask_for_the_whole_table_to_be_refused_because_of_one_cell() -> None:
+    with pytest.raises(InvalidCard, match="refusing the table would tell"):
+        Card.parse(NUMERIC | {"features": {"x": {"bounds": [0, 1], "text": "refuse"}}})
+    Card.parse(NUMERIC | {"features": {"x": {"bounds": [0, 1], "text": "missing"}}})
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -125,7 +125,7 @@ def _search(task: dict[str, Any], progress: Any) -> dict[str, Any]:
     strategy = Exhaustive() if options["exhaustive"] else None
     found = search(request, Published(Path(task["corpus"])), chosen, strategy=strategy, progress=progress)
     progress("writing the result", 1.0)
-    return document_of(found, request)
+    return document_of(found, request) | {"at_home": False}
 
 
 if __name__ == "__main__":

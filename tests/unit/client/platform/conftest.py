@@ -135,10 +135,10 @@ class FakePlatform:
 @pytest.fixture(scope="session")
 def sketches(sketches: list[Sketch]) -> list[Sketch]:
     """Sketches without noise that claim to have some: otherwise they would rightly be refused."""
-    return [_claimed(sketch) for sketch in sketches]
+    return [claimed(sketch) for sketch in sketches]
 
 
-def _claimed(sketch: Sketch) -> Sketch:
+def claimed(sketch: Sketch) -> Sketch:
     assumed = sketch.header.assumptions.model_copy(update={"noise": "exact-integer"})
     header = sketch.header.model_copy(update={"simulation": False, "assumptions": assumed})
     return replace(sketch, header=header).sealed()

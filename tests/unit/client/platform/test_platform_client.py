@@ -216,6 +216,7 @@ def test_tables_are_privatised_before_they_are_sent(fake, clinic, parts, saibot_
     assert set(accounts) == {"clinic-train", "clinic-test"} and all(0.9 < spent <= 1 for spent in accounts.values())
     assert found.document["keys"][0]["column"] == "ward_code"  # as the card has it, for rows to be augmented
     assert found.document["model"]["target"] == {"name": "stay", "column": "nights"}
+    assert not found.at_home  # the platform chose: it may be asked for what it chose
 
 
 def test_python_and_the_shell_spend_from_one_ledger(fake, parts, clinic, saibot_home):

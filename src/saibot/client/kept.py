@@ -1,0 +1,54 @@
+"""What lies on this machine of what platforms have published. A source of values that asks nobody.
+
+A search at home is used with this one. Everything that it could choose was fetched before it read a row, so that fetching
+tells a platform nothing; asking it for one sketch afterwards would tell what the rows chose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from saibot.client.cache import SketchCache
+from saibot.discover.domain_file import card_of, read_domain, write_domain
+from saibot.discover.domains import SUFFIX, generated_domain
+from saibot.errors import InvalidDomain, InvalidInput
+from saibot.safe_file import write_safely
+from saibot.sketch import KeyDomain, KeyPart, Sketch, read_sketch
+
+HINT = (
+    "`saibot search --local` again fetches all that is published and tells nothing of your rows. `saibot augment --fetch` "
+    "(in Python, `source=Published(platform)`) asks for this alone, which tells the platform what was chosen."
+)
+
+
+class Kept:
+    """`Kept()`: sketches and key domains in this machine's cache, both by digest."""
+
+    def __init__(self, cache: SketchCache | None = None) -> None:
+        self.cache = cache or SketchCache()
+
+    def sketch(self, digest: str) -> Sketch:
+        if not self.cache.has(digest):
+            raise InvalidInput(f"the sketch {digest[:12]}, which the result uses, is not on this machine.", hint=HINT)
+        return read_sketch(self.cache.path(digest))
+
+    def domain(self, part: KeyPart) -> KeyDomain | None:
+        """The domain of a sketch's key with its coarser levels, if its id spells it out or it was kept."""
+        generated = generated_domain(part.domain)
+        if generated is not None and generated.keys_digest == part.keys_digest:
+            return generated
+        path = self._domain_path(part.digest)
+        try:
+            _, found = read_domain(path.read_bytes(), name=path.name)
+        except (InvalidDomain, OSError):  # absent, or damaged: it is fetched again where that is allowed
+            return None
+        # The digest is of keys and parents; two platforms may call the same domain by two names.
+        return replace(found, id=part.domain, version=part.version) if found.digest == part.digest else None
+
+    def keep_domain(self, domain: KeyDomain) -> None:
+        """Keep a domain under its digest. Raises InvalidDomain for one that no file can hold."""
+        write_safely(self._domain_path(domain.digest), write_domain(domain, card_of(domain)))
+
+    def _domain_path(self, digest: str) -> Path:
+        return self.cache.folder / "domains" / f"{digest}{SUFFIX}"

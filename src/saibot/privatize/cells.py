@@ -1,0 +1,176 @@
+"""What one cell means: as a number, as a key, as a level. It depends on that cell and the card alone, never on other rows.
+
+Files, frames and databases hold the same cell in many ways, and often choose one for a whole column by looking at all of
+its rows: an integer becomes a float where another cell is missing, a decimal gets another cell's digits, a day becomes a
+time. So cells are brought to one normal form here, in Python for cells in memory, as expressions for cells in an engine:
+
+- a number is its nearest float64, whatever type held it; text is a number where it reads as one (`NUMBER`, true, false);
+- a key or a level is text, NFC, without surrounding blanks; a whole number is written without a point, a midnight as its
+  day, an instant with a time zone as UTC;
+- what does not fit is missing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+
+from saibot.sketch.domain import normal_key, spellings
+
+_BLANKS = " \t\n\r\v\f"
+NUMBER = r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?)$"
+_NUMBER = re.compile(NUMBER)
+_MIDNIGHT = r"[ T]00:00:00(\.0+)?$"
+
+
+# ------------------------------------------------------------------------------------------------ in memory
+
+
+def text_of(cell: object) -> str:
+    """The normal text of a cell; an empty text, which no domain holds, for a missing one."""
+    match cell:
+        case None:
+            return ""
+        case bool():
+            return "true" if cell else "false"
+        case int() | float() | Decimal():
+            return _number_text(cell)
+        case complex() if cell.imag == 0:
+            return _number_text(cell.real)
+        case datetime():
+            moment = cell if cell.tzinfo is None else cell.astimezone(UTC).replace(tzinfo=None)
+            return moment.isoformat() if moment.time() != moment.time().min else moment.date().isoformat()
+        case date():
+            return cell.isoformat()
+        case str():
+            return normal_key(cell)
+    if isinstance(cell, np.datetime64):
+        return text_of(cell.astype("datetime64[us]").item())
+    if isinstance(cell, np.generic):
+        return text_of(cell.item())
+    return normal_key(str(cell))
+
+
+def _number_text(number: int | float | Decimal) -> str:
+    """Through float64, so that a whole number reads alike whether an integer, a float or a decimal held it."""
+    try:
+        nearest = float(number)
+    except (OverflowError, ValueError):  # beyond all floats; a signalling NaN
+        return ""
+    if math.isnan(nearest):
+        return ""
+    return str(int(nearest)) if math.isfinite(nearest) and nearest == int(nearest) else repr(nearest)
+
+
+def number_of(text: str) -> float | None:
+    """The number that a text is, or None."""
+    stripped = text.strip(_BLANKS)
+    if _NUMBER.match(stripped):
+        return float(stripped)
+    return {"true": 1.0, "false": 0.0}.get(stripped.lower())
+
+
+def texts_of(values: pa.Array) -> list[str]:
+    """The normal texts of cells; empty for one that Python cannot hold, as a date of the year 12000."""
+    try:
+        return [text_of(value) for value in values.to_pylist()]
+    except (OverflowError, ValueError):  # one such cell must not stop the release of all others
+        return [_scalar_text(value) for value in values]
+
+
+def _scalar_text(value: pa.Scalar) -> str:
+    try:
+        return text_of(value.as_py())
+    except (OverflowError, ValueError):
+        return ""
+
+
+# ------------------------------------------------------------------------------------------------ in an engine
+
+
+def number_in(cell: ir.Column) -> ir.FloatingColumn:
+    """A cell as a float64; missing where it is none."""
+    kind = cell.type()
+    if kind.is_string():
+        text = cell.strip()
+        number = ibis.ifelse(text.re_search(NUMBER), text, ibis.null("string")).try_cast("float64")
+        truth = text.lower()
+        return ibis.cases((truth == "true", _float(1.0)), (truth == "false", _float(0.0)), else_=number)
+    if kind.is_decimal():  # by its text: engines divide by the scale, which another row may have set, and round
+        return cell.cast("string").try_cast("float64")
+    return cell.cast("float64")
+
+
+def is_level(cell: ir.Column, level: str, levels: Sequence[str]) -> ir.BooleanValue:
+    """Whether a cell is this level of a category. A level is text; a number, a truth or a date is compared by its value."""
+    kind = cell.type()
+    others = {form for other in levels if other != level for form in (other, *spellings(other))}
+    forms = [level, *(form for form in spellings(level) if form not in others)]
+    hit: ir.BooleanValue
+    if kind.is_boolean():
+        hit = (cell == (level == "true")) if level in ("true", "false") else ibis.literal(False)
+    elif kind.is_numeric():
+        numbers = {number for form in forms if (number := number_of(form)) is not None and text_of(number) in forms}
+        hit = number_in(cell).isin([_float(number) for number in numbers]) if numbers else ibis.literal(False)
+    elif kind.is_date() or kind.is_timestamp():
+        moment = _moment(level)
+        hit = (_timestamp(cell) == ibis.literal(moment, "timestamp")) if moment is not None else ibis.literal(False)
+    else:
+        decomposed = [unicodedata.normalize("NFD", form) for form in forms]
+        hit = cell.cast("string").strip().isin([*dict.fromkeys([*forms, *decomposed])])
+    return hit.fill_null(False)
+
+
+def day_in(cell: ir.Column, engine: str) -> ir.Column:
+    """The day of a time, also of one in ISO text, which is what text files hold."""
+    kind = cell.type()
+    if kind.is_timestamp():
+        if engine == "polars" and kind.scale == 3:  # 64 bits of milliseconds reach beyond its calendar, and there it stops
+            first, last = (ibis.literal(datetime.combine(day, time.min), kind) for day in (date.min, date.max))
+            cell = ibis.ifelse(cell.between(first, last), cell, ibis.null(kind))
+        return cell.date()
+    if kind.is_string():
+        text = cell.strip()
+        return ibis.ifelse(text.substr(10, 1).isin([" ", "T"]), text.substr(0, 10), text)
+    return cell
+
+
+def comparable_text(cell: ir.Column) -> ir.StringValue:
+    """A text that is the same for cells of the same value, whatever type holds them. For hashes that stay here."""
+    kind = cell.type()
+    if kind.is_numeric() or kind.is_boolean() or kind.is_null():
+        text = number_in(cell).cast("string")
+    elif kind.is_date() or kind.is_timestamp():
+        text = _timestamp(cell).cast("string").re_replace(_MIDNIGHT, "")
+    elif kind.is_string():
+        text = ibis.coalesce(number_in(cell).cast("string"), cell.strip().re_replace(_MIDNIGHT, ""))
+    elif kind.is_uuid():
+        text = cell.cast("string")
+    else:  # a time of day, an interval: spelled by no two engines alike, and DuckDB stops at one beyond 24 hours
+        text = ibis.literal("")
+    return text.fill_null("")
+
+
+def _timestamp(cell: ir.Column) -> ir.Column:
+    return cell.cast("timestamp") if cell.type().is_date() else cell
+
+
+def _moment(level: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(level)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is None else None
+
+
+def _float(value: float) -> ir.FloatingScalar:
+    return ibis.literal(value, "float64")
