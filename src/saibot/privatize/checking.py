@@ -6,6 +6,7 @@ with the ledger; and for the paper's preparation what that takes from them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 from saibot.errors import InvalidInput, InvalidTable
