@@ -16,7 +16,7 @@ from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize import bounds, paper
 from saibot.privatize.aggregate import Rows, count_rows
-from saibot.privatize.component import moments_plan
+from saibot.privatize.component import component_plans
 from saibot.privatize.prepare import Grid, box_fits, check_bounds, clip_length
 from saibot.privatize.read import TableLike, open_table
 from saibot.privatize.release import MAX_BITS, choose_grid, value_count
@@ -134,11 +134,7 @@ def _plans(resolved: Resolved, rows: Rows, row_count: int | None) -> tuple[Plan,
     component = resolved.component
     if component is None:
         return make_plan(main), None
-    share = Decimal(component.buy)
-    touched = make_plan(main).touched
-    moments = moments_plan(main, rows, component, extra_touched=touched)
-    rest = replace(main, share=1 - share, extra_touched=moments.touched - touched)
-    return make_plan(rest), moments
+    return component_plans(main, rows, component)
 
 
 def _default_layout(mechanism: str, key: ReleaseKey | None) -> str:
