@@ -139,6 +139,8 @@ class Ledger:
 
         It is looked up by where the part was written, or by the id of the split where it was moved since: not by its rows.
         """
+        if split is None and not place:  # a table in memory lies nowhere
+            return None
         where, values = (f"{part} = ?", (place,)) if split is None else ("id = ?", (split,))
         with self._file.reading() as db:
             row = db.execute(

@@ -35,6 +35,7 @@ class ExactStatistics:
     levels: tuple[np.ndarray, ...]
     whole: np.ndarray
     rows: int
+    no_numbers: dict[str, tuple[int, int]] = field(default_factory=dict)  # text column: cells that are none, cells
 
 
 @dataclass(frozen=True)
@@ -72,21 +73,27 @@ def count_rows(rows: Rows) -> int:
 def grid_rows(rows: Rows, grid: Grid) -> ibis.Table:
     """The prepared table: features f0, f1, ... on the grid and key parts k0, k1, ... as they are."""
     table = kept_rows(rows)
+    # In a step of its own: an engine reads a text as a number wherever that is written.
+    numeric = dict.fromkeys(column.column for column in rows.columns if column.facts.levels is None)
+    numbers = {name: fresh_name(f"number{i}", table) for i, name in enumerate(numeric)}
+    table = table.mutate(**{at: number_in(table[name]) for name, at in numbers.items()})
     named = {}
     if rows.component is not None:
-        name = _fresh("component_value", table)
-        table = table.mutate(**{name: component_value(table, rows.columns, rows.component)})
+        name = fresh_name("component_value", table)
+        table = table.mutate(**{name: component_value(table, numbers, rows.columns, rows.component)})
         named["f0"] = grid_values(table[name], rows.component, grid)
     else:
         for number, column in enumerate(rows.columns):
             assert column.feature is not None
-            cell = table[column.column]
             named[f"f{number}"] = (
-                indicator_values(cell, column.feature, column.facts.levels or (), grid)
+                indicator_values(table[column.column], column.feature, column.facts.levels or (), grid)
                 if column.feature.kind == "indicator"
-                else grid_values(number_in(cell), column.feature, grid)
+                else grid_values(table[numbers[column.column]], column.feature, grid)
             )
     names = list(named)
+    for number, text in enumerate(text_columns(rows)):
+        named[f"t{number}"] = (table[text].strip() != "").fill_null(False).cast("int64")
+        named[f"n{number}"] = table[numbers[text]].notnull().cast("int64")
     for number, part in enumerate(rows.key_parts):
         cell = table[part.column]
         named[f"k{number}"] = day_in(cell, rows.source.engine.name) if part.dates else cell
@@ -105,6 +112,8 @@ def aggregate(rows: Rows, grid: Grid, *, order: int) -> ExactStatistics:
         else:
             product = reduce(mul, (table[positions[name]] for name in monomial.features))
             sums[f"m{number}"] = product.sum().fill_null(0).cast("int64")
+    texts = text_columns(rows)
+    sums |= {f"{kind}{i}": table[f"{kind}{i}"].sum().fill_null(0) for i in range(len(texts)) for kind in "tn"}
     sums[_LONGEST] = norm_squared(table, list(positions.values())).max().fill_null(0)
     parts = [f"k{i}" for i in range(len(rows.key.parts))] if rows.key else []
     fetched = rows.source.fetch(table.group_by(parts).aggregate(**sums) if parts else table.aggregate(**sums))
@@ -117,7 +126,18 @@ def aggregate(rows: Rows, grid: Grid, *, order: int) -> ExactStatistics:
     check_room(int(cells[:, 0].sum()), grid, order)
     levels = fold_keys(rows.key, fetched, cells) if rows.key else ()
     whole = cells.sum(axis=0, dtype=np.int64) if len(cells) else np.zeros(basis.size, np.int64)
-    return ExactStatistics(basis, grid, levels, whole, rows=int(whole[0]))
+    no_numbers = {}
+    for i, column in enumerate(texts):
+        filled, read = (int(pc.sum(fetched.column(f"{kind}{i}")).as_py() or 0) for kind in "tn")
+        no_numbers[column] = (filled - read, filled)
+    return ExactStatistics(basis, grid, levels, whole, int(whole[0]), no_numbers)
+
+
+def text_columns(rows: Rows) -> list[str]:
+    """Columns of text that numbers are read from."""
+    schema = rows.source.table.schema()
+    numeric = [column.column for column in rows.columns if column.facts.levels is None]
+    return [name for name in dict.fromkeys(numeric) if schema[name].is_string()]
 
 
 def check_room(rows: int, grid: Grid, order: int) -> None:
@@ -171,12 +191,12 @@ def kept_rows(rows: Rows) -> ibis.Table:
     ties = [table[name] for name in names]  # rows that mean the same here may still differ in how they are written
     order = [meaning.hexdigest("sha256"), *ties]
     number = ibis.row_number().over(ibis.window(group_by=individual, order_by=order))
-    name = _fresh("row_of_individual", table)
+    name = fresh_name("row_of_individual", table)
     numbered = table.filter(known).mutate(**{name: number})
     return numbered.filter(numbered[name] < rows.rows_per_individual)
 
 
-def _fresh(name: str, table: ibis.Table) -> str:
+def fresh_name(name: str, table: ibis.Table) -> str:
     """A name for a column of our own that does not cover one of the table's."""
     while name in table.columns:
         name += "_"

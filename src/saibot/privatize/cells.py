@@ -102,9 +102,11 @@ def number_in(cell: ir.Column) -> ir.FloatingColumn:
     kind = cell.type()
     if kind.is_string():
         text = cell.strip()
-        number = ibis.ifelse(text.re_search(NUMBER), text, ibis.null("string")).try_cast("float64")
-        truth = text.lower()
-        return ibis.cases((truth == "true", _float(1.0)), (truth == "false", _float(0.0)), else_=number)
+        return ibis.cases(
+            (text.re_search(NUMBER), text.try_cast("float64")),
+            (text.lower() == "true", _float(1.0)),
+            (text.lower() == "false", _float(0.0)),
+        )
     if kind.is_decimal():  # by its text: engines divide by the scale, which another row may have set, and round
         return cell.cast("string").try_cast("float64")
     return cell.cast("float64")

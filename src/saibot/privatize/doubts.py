@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import ibis.expr.types as ir
-
 from saibot.privacy.account import Charge
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.samples import Sample
-from saibot.privatize.aggregate import ExactStatistics, kept_rows
-from saibot.privatize.cells import number_in
+from saibot.privatize.aggregate import ExactStatistics
 from saibot.privatize.known_rows import resembling
 from saibot.privatize.request import Prepared
 
@@ -38,12 +35,13 @@ def doubts(
     ready: Prepared,
     charge: Charge,
     ledger: Ledger,
-    exact: ExactStatistics | None,
+    found_in_rows: ExactStatistics,
     samples: Sequence[Sample],
     as_written: bytes | None,
 ) -> list[Doubt]:
-    found = [*_known_individuals(charge, ledger, samples), *_part(ready, charge, as_written), *_unreadable(ready)]
-    if exact is not None and exact.levels and exact.rows and exact.levels[0][-1, 0] == exact.rows:
+    found = [*_known_individuals(charge, ledger, samples), *_part(ready, charge, as_written), *_no_numbers(found_in_rows)]
+    rows = found_in_rows.rows
+    if rows and found_in_rows.levels and found_in_rows.levels[0][-1, 0] == rows:
         assert ready.rows.key is not None
         text = f"no row has a key of the domain of {ready.rows.key.name!r}: all of them would go to the catch-all."
         found.append(Doubt(text, wasteful=True))
@@ -82,23 +80,12 @@ def _part(ready: Prepared, charge: Charge, as_written: bytes | None) -> list[Dou
     return []
 
 
-def _unreadable(ready: Prepared) -> list[Doubt]:
-    """Numeric features of text columns in which no cell reads as a number."""
-    table = kept_rows(ready.rows)
-    numeric = [c for c in ready.rows.columns if c.facts.levels is None and table[c.column].type().is_string()]
-    if not numeric:
-        return []
-    counts: dict[str, ir.Scalar] = {}
-    for i, column in enumerate(numeric):
-        cell = table[column.column]
-        counts |= {f"n{i}": number_in(cell).notnull().sum(), f"c{i}": (cell.strip() != "").sum()}
-    found = ready.rows.source.fetch(table.aggregate(**counts)).to_pylist()[0]
+def _no_numbers(found: ExactStatistics) -> list[Doubt]:
+    """Numeric features of text columns with cells that do not read as numbers."""
     answers = []
-    for i, column in enumerate(numeric):
-        numbers, cells = found[f"n{i}"] or 0, found[f"c{i}"] or 0
-        if cells and numbers < cells:
-            which = "no cell" if numbers == 0 else f"{cells - numbers:,} of {cells:,} cells"
-            verb = "reads" if numbers == 0 else "do not read"
-            text = f"{which} of column {column.column!r} {verb} as a number; such cells count as missing."
-            answers.append(Doubt(text, wasteful=numbers == 0))
+    for column, (wrong, cells) in found.no_numbers.items():
+        if wrong:
+            which, verb = ("no cell", "reads") if wrong == cells else (f"{wrong:,} of {cells:,} cells", "do not read")
+            text = f"{which} of column {column!r} {verb} as a number; such cells count as missing."
+            answers.append(Doubt(text, wasteful=wrong == cells))
     return answers

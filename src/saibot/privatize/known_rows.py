@@ -1,47 +1,73 @@
 """What a table's rows look like, as keyed hashes that stay in the ledger: to recognise individuals who have a cap already.
 
 Hashed is what cells mean (`comparable_text`), so that another file format, order of rows, extra column or way of writing a
-number changes nothing. All hashing is done by DuckDB, whatever engine the rows are in, so that samples of one table are the
-same from everywhere.
+number changes nothing. A cell has a *place* that depends on it and the ledger's key alone; of a large table only rows in
+which some cell has a low place are fetched, in one pass. They are hashed by a DuckDB of our own, whatever engine the rows
+are in, so that samples of one table are the same from everywhere.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
-from operator import add
 
 import ibis
 import ibis.expr.types as ir
 
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.samples import Kind, Known, Sample, looks_known
-from saibot.privatize.cells import comparable_text
+from saibot.privatize.cells import comparable_text, number_in
 from saibot.privatize.read import Source
 
-_LOOKED_AT = 16_384  # rows whose hashes are fetched, about: of larger tables those with the smallest
-_BITS = 60
+_LOOKED_AT = 8192  # rows of a large table that are fetched for each column, about
+_MOST = 500_000  # rows that are fetched at all: a column of few or very large numbers may have them all in one place
+_PLACES, _DIGITS = 24, 9  # bits of a place, and hexadecimal digits of a hash behind it: 60 bits in all
 _UNIQUE = 0.5  # of a column's cells must be different: what many rows share tells no rows
 
 
-def samples_of(source: Source, ledger: Ledger, *, cells: Sequence[str], keys: Sequence[str], id: str | None) -> list[Sample]:
-    """Samples of rows (cells and keys together), of each column of cells that tells rows apart, and of individuals."""
+@dataclass(frozen=True)
+class _Asked:
+    """A sample to take: of which columns together, and by which of them a row is chosen."""
+
+    kind: Kind
+    columns: tuple[str, ...]
+    chosen_by: str | None  # a column of numbers; None: the text of all columns
+
+
+def samples_of(
+    source: Source,
+    ledger: Ledger,
+    *,
+    rows: int,
+    numbers: Sequence[str],
+    others: Sequence[str] = (),
+    id: str | None = None,
+) -> list[Sample]:
+    """Samples of each column of numbers that tells rows apart, of rows (all columns together), and of individuals.
+
+    `rows` is about how many there are. Rows are chosen by their first number, if there is any.
+    """
     secret = ledger.secret("known rows")
-    source = _in_duckdb(source, [*cells, *keys, *([id] if id else [])])
-    total = int(source.fetch(source.table.aggregate(n=source.table.count())).column("n")[0].as_py())
-    below = 1 << _BITS if total <= _LOOKED_AT else int((1 << _BITS) * _LOOKED_AT / total)
-
-    def sample(kind: Kind, names: Sequence[str]) -> Sample | None:
-        found = _hashes(source, names, secret, below)
-        rows = sum(found.values())
-        if kind == "column" and len(found) < _UNIQUE * rows:
-            return None
-        return Sample.of(kind, "" if len(names) > 1 else names[0], found, below=below)
-
-    asked: list[tuple[Kind, Sequence[str]]] = [("column", [name]) for name in dict.fromkeys(cells)]
-    asked += [("row", list(dict.fromkeys([*cells, *keys])))] if len(cells) + len(keys) > 1 else []
-    asked += [("individual", [id])] if id else []
-    return [found for kind, names in asked if (found := sample(kind, names)) is not None and len(found.hashes)]
+    together = tuple(dict.fromkeys([*numbers, *others]))
+    asked = [_Asked("column", (name,), name) for name in dict.fromkeys(numbers)]
+    asked += [_Asked("row", together, next(iter(numbers), None))] if len(together) > 1 else []
+    asked += [_Asked("individual", (id,), None)] if id else []
+    chosen = source.table.select(*dict.fromkeys([*together, *([id] if id else [])]))
+    part = min(_LOOKED_AT / max(rows, 1), 1.0)
+    if part < 1:
+        low = {(one.chosen_by or one.columns): (_place(chosen, one, secret) < part).fill_null(False) for one in asked}
+        chosen = chosen.filter(reduce(operator.or_, low.values())).limit(_MOST)
+    fetched = Source(ibis.memtable(source.fetch(chosen)), ibis.duckdb.connect(), None)
+    found = []
+    for one in asked:
+        hashes = _hashes(fetched, one, secret, part)
+        if hashes and (one.kind != "column" or len(hashes) >= _UNIQUE * sum(hashes.values())):
+            below = int(part * (1 << _PLACES)) << 4 * _DIGITS  # those in the last place may not be all there
+            name = "" if one.kind == "row" else one.columns[0]
+            found.append(Sample.of(one.kind, name, (h for h in hashes if h < below), below=below))
+    return found
 
 
 def resembling(samples: Sequence[Sample], known: Sequence[Known]) -> list[str]:
@@ -54,19 +80,33 @@ def resembling(samples: Sequence[Sample], known: Sequence[Known]) -> list[str]:
     return sentences
 
 
-def _hashes(source: Source, names: Sequence[str], secret: str, below: int) -> dict[int, int]:
-    """How many rows have each hash below a limit. Rows in which all of it is missing have none."""
+def _hashes(source: Source, one: _Asked, secret: str, part: float) -> dict[int, int]:
+    """How many rows have each hash whose place is below a limit."""
     table = source.table
-    text: ir.StringValue = reduce(add, [comparable_text(table[name]) + "\x1f" for name in names])
-    known = reduce(lambda a, b: a | b, [comparable_text(table[name]) != "" for name in names])
-    hashed = table.filter(known).select(h=(ibis.literal(secret) + text).hexdigest("md5").substr(0, _BITS // 4))
-    limit = f"{below:0{_BITS // 4}x}" if below < 1 << _BITS else "g"
-    counted = source.fetch(hashed.filter(hashed.h < limit).group_by("h").aggregate(n=ibis._.count()))
-    return {int(h, 16): n for h, n in zip(counted.column("h").to_pylist(), counted.column("n").to_pylist(), strict=True)}
+    hashed = table.select(p=_place(table, one, secret), h=_digest(table, one.columns, secret))
+    counted = source.fetch(hashed.filter(hashed.p < part).group_by(["p", "h"]).aggregate(n=ibis._.count()))
+    places, digests, counts = (counted.column(name).to_pylist() for name in ("p", "h", "n"))
+    return {
+        int(place * (1 << _PLACES)) << 4 * _DIGITS | int(digest[:_DIGITS], 16): count
+        for place, digest, count in zip(places, digests, counts, strict=True)
+    }
 
 
-def _in_duckdb(source: Source, names: Sequence[str]) -> Source:
-    if source.engine.name == "duckdb":
-        return source
-    columns = source.table.select(*dict.fromkeys(names))
-    return Source(ibis.memtable(source.fetch(columns)), ibis.duckdb.connect(), None)
+def _digest(table: ibis.Table, columns: Sequence[str], secret: str) -> ir.StringValue:
+    """A keyed hash of what the cells of these columns mean; missing where all of them are."""
+    texts = [comparable_text(table[name]) for name in columns]
+    joined: ir.StringValue = reduce(operator.add, [text + "\x1f" for text in texts])
+    return (ibis.literal(secret) + joined.nullif("\x1f" * len(texts))).hexdigest("md5")
+
+
+def _place(table: ibis.Table, one: _Asked, secret: str) -> ir.FloatingValue:
+    """A number in [0, 1), spread evenly: the fraction of a keyed multiple of a number's root, or else from the hash.
+
+    The fraction is a matter of few operations, where hashing all rows of a large table would take longer than the release.
+    The root leaves one also to large numbers. The number is named once: engines compute it as often as it is named.
+    """
+    if one.chosen_by is None:
+        last = _digest(table, one.columns, secret).substr(_DIGITS, _PLACES // 4)
+        return ("0x" + last).cast("int64").cast("float64") * (1 / (1 << _PLACES))
+    step = float(f"{1000 + int(secret[:8], 16) / 2.0**25:.9f}")
+    return number_in(table[one.chosen_by]).abs().sqrt() * step % 1.0

@@ -8,7 +8,7 @@ every engine gives the same bits; rounding, once per cell, is floor(x + 1/2), wh
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
@@ -19,7 +19,7 @@ import ibis
 import ibis.expr.types as ir
 
 from saibot.errors import InvalidCard
-from saibot.privatize.cells import is_level, number_in
+from saibot.privatize.cells import is_level
 from saibot.privatize.schema import Column
 from saibot.sketch.header import Feature
 
@@ -81,14 +81,16 @@ def indicator_values(cell: ir.Column, feature: Feature, levels: Sequence[str], g
     return hit.cast("float64") * _float(grid.one)  # two constants might be decimals to an engine, and so their squares
 
 
-def component_value(table: ibis.Table, columns: list[Column], component: Feature) -> ir.FloatingValue:
-    """The weighted sum of scaled features that a component is, not yet clipped."""
+def component_value(
+    table: ibis.Table, numbers: Mapping[str, str], columns: list[Column], component: Feature
+) -> ir.FloatingValue:
+    """The weighted sum of scaled features that a component is, not yet clipped; `numbers` says where each column's are."""
     assert component.weights is not None
     total: ir.FloatingValue = _float(0.0)
     for column in columns:
         feature = column.feature
         assert feature is not None and feature.missing is not None
-        number = number_in(table[column.column])
+        number = table[numbers[column.column]]
         filled = ibis.ifelse(number.isnull() | number.isnan(), _float(feature.missing), number)
         clipped = ibis.least(ibis.greatest(filled, _float(feature.lower)), _float(feature.upper))
         scaled = (clipped - _float(feature.offset)) * _float(1.0 / feature.scale)

@@ -69,16 +69,17 @@ def privatize(
     share, as_written = recorded_share(table, request, ledger)
     charge = charge_for(ready, resolved, ledger, share)
     ledger.check(charge)
-    exact = _exact(ready, progress)
+    found = _read(ready, progress)
     progress("looking for known rows", None)
     samples = samples_of(
         ready.rows.source,
         ledger,
-        cells=[column.column for column in ready.rows.columns],
-        keys=[part.column for part in ready.rows.key_parts],
+        rows=found.rows,
+        numbers=[column.column for column in ready.rows.columns if column.facts.levels is None],
+        others=[column.column for column in ready.rows.columns] + [part.column for part in ready.rows.key_parts],
         id=ready.rows.id_column,
     )
-    notes = doubts(ready, charge, ledger, exact, samples, as_written)
+    notes = doubts(ready, charge, ledger, found, samples, as_written)
     for doubt in notes:
         if (doubt.asked or doubt.wasteful) and not request.yes and not ask(doubt):
             raise InvalidInput(
@@ -87,8 +88,8 @@ def privatize(
     entry = ledger.charge(charge)
     ledger.remember(samples, account=charge.account, split=share.split if share else None)
     rows = ready.rows
-    if exact is not None:
-        noisy = release(exact, ready.plan, noise, most_rows=ready.most_rows, done=_counter(progress, ready.draws))
+    if ready.buys_nothing:
+        noisy = release(found, ready.plan, noise, most_rows=ready.most_rows, done=_counter(progress, ready.draws))
     else:
         rows = _buy(ready, noise, progress)
         noisy = _draw(replace(ready, rows=rows), noise, progress)
@@ -125,21 +126,16 @@ def _since_then(
     return ("the table is another one than this sketch was made from; --new-version releases it, and is charged.",)
 
 
-def _exact(ready: Prepared, progress: Progress) -> ExactStatistics | None:
-    """The exact sums, where nothing has to be bought to know them: an unreadable table is found before it costs anything."""
-    if ready.bought or ready.component_plan:
-        progress("reading the table", None)
-        _rehearse(ready)
-        return None
-    progress("aggregating", None)
-    return aggregate(ready.rows, ready.grid, order=ready.request.order)
-
-
-def _rehearse(ready: Prepared) -> None:
+def _read(ready: Prepared, progress: Progress) -> ExactStatistics:
     """Read every cell as the release will, before that is paid: a table that cannot be read costs nothing.
 
-    What bought bounds will be is not known yet, and does not matter for that. Nothing that is found here is kept.
+    These are the sums that get noise, unless bounds or a component have to be bought first. What those will be does not
+    matter for reading, so then stand-ins serve, and of what is found nothing goes into the sketch.
     """
+    if ready.buys_nothing:
+        progress("aggregating", None)
+        return aggregate(ready.rows, ready.grid, order=ready.request.order)
+    progress("reading the table", None)
     columns = [
         column if column.feature else replace(column, feature=Feature(name=column.name, kind="numeric", lower=-1, upper=1))
         for column in ready.rows.columns
@@ -149,6 +145,7 @@ def _rehearse(ready: Prepared) -> None:
     check_room(found.rows, ready.grid, ready.request.order)
     if ready.component_plan is not None:
         check_room(found.rows, choose_grid(ready.component_plan, most_rows=ready.most_rows), 2)
+    return found
 
 
 def _buy(ready: Prepared, noise: NoiseSource, progress: Progress) -> Rows:

@@ -97,6 +97,11 @@ class Prepared:
     source: bytes = field(repr=False)
 
     @property
+    def buys_nothing(self) -> bool:
+        """Whether bounds and features are public: the exact sums are then known before anything is drawn."""
+        return not self.bought and self.component_plan is None
+
+    @property
     def events(self) -> tuple[Event, ...]:
         paid: list[Event] = [PureEvent(epsilon) for epsilon in self.bought.values()]
         paid += self.component_plan.events if self.component_plan else ()
