@@ -42,7 +42,7 @@ docs: $(READY) ## write the reference pages: commands, HTTP, settings
 bench: $(READY) ## speed side by side with a plain GROUP BY, as ratios
 	@$(BIN)/saibot bench privatize
 
-figures: $(READY) ## run the paper's figures and ours again into docs/figures (about 15 minutes)
+figures: $(READY) ## run the paper's figures and ours again into docs/figures (an hour or more with real tables)
 	@$(BIN)/saibot reproduce all --out docs/figures
 
 screenshots: $(READY) ## look at every page: light and dark, wide and narrow, into docs/screenshots
@@ -50,4 +50,4 @@ screenshots: $(READY) ## look at every page: light and dark, wide and narrow, in
 
 clean: ## remove .venv, caches and build outputs
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src research tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -48,7 +50,7 @@ def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def spent(folder: Path) -> float:
-    found = json.loads(run("ledger", "--json", cwd=folder).stdout)["datasets"]
+    found = json.loads(run("ledger", "--json", cwd=folder).stdout)["accounts"]
     return found[0]["spent_epsilon"] if found else 0.0
 
 
@@ -98,15 +100,53 @@ def test_init_writes_a_card_without_looking_at_a_value(clinic):
     done = run("init", "clinic.csv", cwd=clinic)
     assert done.returncode == 0, done.stderr
     text = (clinic / "clinic.toml").read_text()
-    assert "[features.age]" in text and "FILL" in text
+    assert "# age = { bounds = [FILL, FILL] }" in text and "# ward = { levels" in text
     assert "79" not in text  # the largest age
+    assert "ward, age, stay" in done.stdout and "become public" in done.stdout
+    undecided = run("privatize", "clinic.csv", cwd=clinic)
+    assert undecided.returncode == 1 and "no feature yet" in undecided.stderr and spent(clinic) == 0
+    (clinic / "clinic.toml").write_text(text.replace("# age = { bounds = [FILL, FILL]", "age = { bounds = [0, 100]"))
+    filled = run("privatize", "clinic.csv", cwd=clinic)
+    assert filled.returncode == 0, filled.stderr
+
+
+def test_init_takes_no_row_for_a_heading(clinic):
+    (clinic / "plain.csv").write_text("SECRET,4711,2013-01-30\nB,21,2013-01-31\n")
+    done = run("init", "plain.csv", cwd=clinic)
+    assert done.returncode == 1 and "does not look like the names" in done.stderr and "--header-is-names" in done.stderr
+    assert not any(cell in done.stdout + done.stderr for cell in ("SECRET", "4711", "2013"))
+    assert not (clinic / "plain.toml").exists()
+    vouched = run("init", "plain.csv", "--header-is-names", "--json", cwd=clinic)
+    assert vouched.returncode == 0, vouched.stderr
+    assert json.loads(vouched.stdout)["names_from_first_line"] == ["SECRET", "4711", "2013-01-30"]
+    assert "become public" in vouched.stderr and (clinic / "plain.toml").exists()
+
+
+@pytest.mark.parametrize("answer, code", [("y", 0), ("n", 1)])
+def test_init_asks_on_a_terminal_whether_words_are_names(clinic, answer, code):
+    (clinic / "plain.csv").write_text("anna,north\nbert,south\n")
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"SAIBOT_HOME": str(clinic / "home"), "COLUMNS": "160"}
+    process = subprocess.Popen(
+        [*SAIBOT, "init", "plain.csv"], cwd=clinic, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    os.write(ours, f"{answer}\n".encode())
+    said = b""
+    with contextlib.suppress(OSError):  # the other end is closed
+        while more := os.read(ours, 4096):
+            said += more
+    assert process.wait(timeout=120) == code
+    assert b"anna, north" in said and said.count(b"Are these the names") == 1
+    assert (clinic / "plain.toml").exists() == (code == 0)
+    os.close(ours)
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--feature", "weight=0:200"), "no column 'weight'"),
-        (("--feature", "ward=0:5"), "needs numbers"),
+        (("--feature", "ward=0:5"), "no cell of column 'ward' reads as a number"),
         (("--feature", "age=100:0"), "upside down"),
         (("--epsilon", "0"), "epsilon must be greater than 0"),
         (("--delta", "1"), "delta must be at least 0 and less than 1"),
@@ -184,7 +224,7 @@ def test_ctrl_c_in_the_middle_leaves_a_ledger_that_says_what_was_spent(clinic):
     _, said = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "stays charged" in said
-    account = json.loads(run("ledger", "clinic", "--json", cwd=clinic).stdout)["datasets"][0]
+    account = json.loads(run("ledger", "clinic", "--json", cwd=clinic).stdout)["accounts"][0]
     assert [entry["state"] for entry in account["releases"]] == ["spent, nothing released"]
     assert not list(clinic.glob("*.saibot"))
 

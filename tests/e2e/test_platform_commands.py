@@ -173,7 +173,7 @@ def test_a_requester_asks_the_platform_with_sketches_only(story, published):
     shown = story.requester.type("searches", "result", left["id"], "--card", "card.toml", "--out", "private.json")
     assert "private request" in shown and "stays.nights" in shown
     assert [one["id"] for one in story.requester.json("searches", "list")["searches"]] == [left["id"]]
-    spent = story.requester.json("ledger")["datasets"]
+    spent = story.requester.json("ledger")["accounts"]
     assert {one["dataset"] for one in spent} == {"costs-train", "costs-test"}
     story.requester.type("augment", "private.json", "test.csv", "--out", "wider.parquet")
     wider = pd.read_parquet(story.requester.folder / "wider.parquet")

@@ -149,8 +149,8 @@ ROLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"dataset": {"name": "t", "id": "x", "max_rows": 9, "rows_per_individual": 2}, "keys": {"c": VALUES}},
         {"key": "c"},
     ),
-    "key, row by row": ({"keys": {"c": VALUES}}, {"key": "c", "per_tuple": True}),
-    "key of days, row by row": ({"keys": {"c": DATES}}, {"key": "c", "per_tuple": True}),
+    "key of one row": ({"keys": {"c": VALUES}}, {"key": "c", "model": "local"}),
+    "key of days of one row": ({"keys": {"c": DATES}}, {"key": "c", "model": "local"}),
     "feature of the paper": (
         {"features": {"c": {"bounds": [0, 10]}, "x": {"bounds": [0, 10]}}},
         {"paper_preparation": True},
@@ -238,7 +238,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 @example("timestamp ms None", LONG_ENDS, False, "key of days", "Parquet", "polars")
 @example("timestamp ms None", LONG_ENDS, False, "key of days beside bought bounds", "Arrow file", "polars")
-@example("timestamp ms None", LONG_ENDS, False, "key of days, row by row", "polars", "duckdb")
+@example("timestamp ms None", LONG_ENDS[:1], False, "key of days of one row", "polars", "duckdb")
 @example("timestamp ms +05:30", LONG_ENDS, False, "not in the card", "Parquet", "polars")
 @example("timestamp s UTC", LONG_ENDS, False, "key", "Arrow file", "duckdb")
 @example("text that is no UTF-8", [1, 2, 3], False, "key beside bought bounds", "Parquet", "duckdb")
@@ -291,7 +291,10 @@ def test_an_odd_column_is_searched_with_and_augmented_or_refused_without_a_cell(
         augment,
     ]
     if isinstance(source, Path) and source.suffix == ".parquet":
-        attempts += [lambda id=id: split_table(source, test=Decimal("0.5"), id_column=id, out=folder) for id in (None, "c")]
+        attempts += [
+            lambda id=id: split_table(source, Ledger(folder / "home"), test=Decimal("0.5"), id_column=id, out=folder)
+            for id in (None, "c")
+        ]
     for attempt in attempts:
         problem = refusal(attempt)
         assert problem is None or tells(problem, table.column(0).combine_chunks()) == []
@@ -332,8 +335,8 @@ def test_an_odd_text_file_is_released_searched_with_split_or_refused_without_a_c
         lambda: local_request(path, target="x", keys={"c": DOMAINS[0]}),
         lambda: local_request(path, target="x", features=["c"]),
         augment,
-        lambda: split_table(path, test=Decimal("0.5"), out=folder),
-        lambda: split_table(path, test=Decimal("0.5"), id_column="c", out=folder),
+        lambda: split_table(path, Ledger(folder / "home"), test=Decimal("0.5"), out=folder),
+        lambda: split_table(path, Ledger(folder / "home"), test=Decimal("0.5"), id_column="c", out=folder),
     ]
     for attempt in attempts:
         problem = refusal(attempt)

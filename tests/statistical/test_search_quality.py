@@ -1,4 +1,4 @@
-"""Search quality at epsilon 1 in the simulated world of `experiments/simulated.py`: ours beside the paper's mechanisms.
+"""Search quality at epsilon 1 in the world of `research/workloads/simulated.py`: ours beside the paper's mechanisms.
 
 Seeded, so the figures are the same everywhere. Seeds below 2000 were looked at while the search was made; these are others.
 The full form runs every setting 120 times and prints medians with their standard errors, the table of docs/search.md.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from saibot.experiments.simulated import METHODS, selected_over_best
+from research.workloads.simulated import METHODS, selected_over_best
 
 PRIVATE, LOCAL = METHODS[2], METHODS[3]
 FIRST_SEED = 10_000

@@ -17,6 +17,8 @@ from saibot.cli import (
     augment,
     backup,
     bench,
+    collect,
+    contribute,
     datasets,
     demo,
     domains,
@@ -48,7 +50,8 @@ app = typer.Typer(
 )
 PANELS = {
     "Start here": (demo,),
-    "Providers": (init, plan, preview, privatize, inspect, ledger, publish),
+    "Providers": (init, plan, preview, privatize, inspect, ledger, publish, collect),
+    "Individuals": (contribute,),
     "Requesters": (split, search, searches, augment, pack),
     "Platforms": (serve, login, datasets, domains, token, backup),
     "Checking us": (audit, bench, reproduce),

@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from saibot.cli.checkout import find_research
 from saibot.cli.show import JsonOption, number, print_json, print_table, progress
 
 
 def add_to(app: typer.Typer) -> None:
     group = typer.Typer(
-        help="Speed side by side with what users would do instead, as ratios from one run.", no_args_is_help=True
+        help="Speed side by side with what users would do instead, as ratios from one run. Needs a checkout.",
+        no_args_is_help=True,
     )
     group.command("privatize")(bench_privatize)
     group.command("search")(bench_search)
@@ -28,7 +30,8 @@ def bench_privatize(
     json: JsonOption = False,
 ) -> None:
     """Privatising 4 features of a Parquet table, against the plain integer GROUP BY; noise reported apart."""
-    from saibot.bench import privatize
+    find_research("saibot bench")
+    from research.benchmarks import privatize
 
     with progress(quiet=json) as tell:
         found = privatize.bench_privatize(rows=rows, keys=keys, tell=tell)
@@ -58,7 +61,8 @@ def bench_search(
     if larger_than_memory:
         _bench_memory(json)
         return
-    from saibot.bench import scaling, search
+    find_research("saibot bench")
+    from research.benchmarks import scaling, search
 
     with progress(quiet=json) as tell:
         found = search.bench_search(candidates=candidates, keys=keys, rows=rows, tell=tell)
@@ -87,7 +91,8 @@ def bench_platform(
     json: JsonOption = False,
 ) -> None:
     """A server with many datasets while many people browse, publish and search, from a second process on loopback."""
-    from saibot.bench import platform
+    find_research("saibot bench")
+    from research.benchmarks import platform
 
     with progress(quiet=json) as tell:
         found = platform.bench_platform(clients=clients, seconds=seconds, stored=stored, database=database, tell=tell)
@@ -113,7 +118,8 @@ def bench_pages(
     json: JsonOption = False,
 ) -> None:
     """The catalogue's pages with very many datasets: the first time, counts included, and afterwards."""
-    from saibot.bench import pages
+    find_research("saibot bench")
+    from research.benchmarks import pages
 
     with progress(quiet=json) as tell:
         found = pages.bench_pages(stored=stored, candidates=candidates, tell=tell)
@@ -128,7 +134,8 @@ def bench_pages(
 
 
 def _bench_memory(json: bool) -> None:
-    from saibot.bench import memory
+    find_research("saibot bench")
+    from research.benchmarks import memory
 
     with progress(quiet=json) as tell:
         found = memory.bench_memory(tell=tell)

@@ -65,12 +65,22 @@ def _show_header(sketch: Sketch) -> None:
     prepared = header.preparation.kind + ("" if not header.preparation.steps else ": " + "; ".join(header.preparation.steps))
     facts += [
         ["preparation", prepared],
-        ["model", header.model + (", SIMULATED NOISE: not private" if header.simulation else "")],
+        ["model", _model(sketch) + (", SIMULATED NOISE: not private" if header.simulation else "")],
         ["assumes", _assumptions(sketch)],
         ["created", header.created],
         ["digest", sketch.digest],
     ]
     print_table("sketch", ["", ""], facts)
+
+
+def _model(sketch: Sketch) -> str:
+    """Who added the noise: the provider of a table, or individuals, whose reports were added up."""
+    header = sketch.header
+    return (
+        f"local: {plural(header.rows or 0, 'report')}, each with the noise below"
+        if header.model == "local"
+        else header.model
+    )
 
 
 def _assumptions(sketch: Sketch) -> str:

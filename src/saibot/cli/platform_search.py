@@ -91,7 +91,7 @@ def _there(
             "a table does not go to a platform: it is privatised first, which needs --card and --epsilon.",
             hint="With --local the corpus comes here instead: exact, and nothing is spent.",
         )
-    requester = Requester(platform, open_ledger())
+    requester = Requester(platform, open_ledger(), note=lambda sentence: typer.echo(f"note: {sentence}", err=True))
     with progress(quiet=json) as tell:
         job = requester.submit(
             asked.train,

@@ -36,11 +36,11 @@ def privatize(
     prepare: Annotated[
         str, typer.Option(help="card, or paper (the paper's preparation: NOT private, and marked so).")
     ] = "card",
-    per_tuple: Annotated[bool, typer.Option(help="Local model: every row is privatised by itself.")] = False,
     backend: Annotated[str, typer.Option(help="Engine that aggregates: duckdb or polars.")] = "duckdb",
     new_version: Annotated[
         bool, typer.Option(help="Release a new edition, drawn and charged anew, whether the rows have changed or not.")
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Go on where you would be asked about your rows.")] = False,
     part: Annotated[
         str | None,
         typer.Option(help="train or test: this is that part of a private request, called NAME-train, without key levels."),
@@ -90,8 +90,8 @@ def privatize(
         calibration=terms.calibration,
         allocation=terms.allocation,
         paper_preparation=prepare == "paper",
-        per_tuple=per_tuple,
         new_version=new_version,
+        yes=yes,
         part=which,
         split=split,
         backend="polars" if backend == "polars" else "duckdb",
@@ -121,13 +121,19 @@ def privatize(
 
 
 def _card(table: Path, card: Path | None, features: list[str]) -> tuple[Card, tuple[str, ...]]:
-    """The card, with `--feature NAME=LOWER:UPPER` written into it."""
     from saibot.errors import InvalidInput
-    from saibot.privatize import Card
 
     if not table.exists():
         raise InvalidInput(f"there is no table {table}.", hint="Give the path of a CSV, Parquet or Arrow file.")
-    described = Card.read(card or table.with_name(table.name.split(".")[0] + ".toml"))
+    return chosen_features(card or table.with_name(table.name.split(".")[0] + ".toml"), features)
+
+
+def chosen_features(card: Path, features: list[str]) -> tuple[Card, tuple[str, ...]]:
+    """The card, with `--feature NAME=LOWER:UPPER` written into it, and the names of the features."""
+    from saibot.errors import InvalidInput
+    from saibot.privatize import Card
+
+    described = Card.read(card)
     document = described.model_dump(mode="json", exclude_unset=True)
     chosen = []
     for text in features:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from saibot.cli.checkout import find_research
 from saibot.cli.show import JsonOption, print_json, progress
 
 
@@ -33,12 +34,16 @@ def reproduce(
     fresh: Annotated[bool, typer.Option("--fresh", help="Run again even where the numbers are there.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Run figures again: numbers (CSV), plots (PNG, SVG) and whether each has the expected shape. `all` builds a page."""
+    """Run figures again: numbers (CSV), plots (PNG, SVG) and whether each has the expected shape. `all` builds a page.
+
+    Runs from a checkout of the repository: research code is not in the installed package.
+    """
+    find_research("saibot reproduce")
+    from research.reproducing import registry
+    from research.reproducing.figure import RunConfig
+    from research.reproducing.report import write_page
+    from research.reproducing.reproduce import reproduce as make_all
     from saibot.errors import InvalidInput
-    from saibot.experiments import registry
-    from saibot.experiments.figure import RunConfig
-    from saibot.experiments.report import write_page
-    from saibot.experiments.reproduce import reproduce as make_all
 
     chosen = registry.chosen(names)
     if tables is None and os.environ.get("SAIBOT_TABLES"):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 if TYPE_CHECKING:
+    from saibot.privatize.doubts import Doubt
     from saibot.privatize.request import Progress
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
@@ -108,9 +109,11 @@ def progress(quiet: bool = False) -> Iterator[Progress]:
         yield tell
 
 
-def ask_provider(doubt: str) -> bool:
-    """Whether to go on. Where nobody is there to be asked, yes: what a release gives may not depend on its rows."""
+def ask_provider(doubt: Doubt) -> bool:
+    """Whether to go on. Where nobody is there to be asked, only a release that would be all noise is stopped."""
+    from saibot.privatize.doubts import go_on
+
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return True
-    typer.echo(f"note: {doubt}", err=True)
+        return go_on(doubt)
+    typer.echo(f"note: {doubt.text}", err=True)
     return typer.confirm("Go on?", err=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,13 @@ from saibot.client.config import data_folder
 from saibot.errors import InvalidInput
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
-from saibot.privatize import Card, ReleaseRequest, privatize
+from saibot.privatize import Card, ReleaseRequest, prepare, privatize
+from saibot.privatize.charging import charge_for, recorded_share, release_identity
+from saibot.privatize.checking import resolve
 from saibot.privatize.read import TableLike
 from saibot.sketch import Sketch
+
+Note = Callable[[str], None]
 
 
 def read_card(card: Card | Path | str) -> Card:
@@ -24,20 +30,17 @@ def open_ledger(ledger: Ledger | Path | str | None = None) -> Ledger:
     return ledger if isinstance(ledger, Ledger) else Ledger(data_folder() if ledger is None else Path(ledger))
 
 
-def privatised(
-    table: TableLike,
+def release_request(
     card: Card | Path | str,
-    ledger: Ledger,
     *,
     epsilon: str,
     delta: str,
     key: str | None,
     features: tuple[str, ...] = (),
     neighbours: Neighbours | str | None = None,
-    progress: Progress = lambda stage, part: None,
     **options: Any,
-) -> Sketch:
-    """The sketch of a table, charged to the ledger. The neighbouring relation has no default: the card names it, or you."""
+) -> ReleaseRequest:
+    """What to release. The neighbouring relation has no default: the card names it, or you."""
     described = read_card(card)
     relation = neighbours or described.dataset.neighbours
     if relation is None:
@@ -45,5 +48,38 @@ def privatised(
             "what is a neighbouring table? Neither the card nor the call says.",
             hint='Write neighbours = "replace-one" or "add-remove" into the card\'s [dataset] section.',
         )
-    request = ReleaseRequest(described, Budget(epsilon, delta), Neighbours(relation), key=key, features=features, **options)
-    return privatize(table, request, ledger, progress=progress).sketch
+    return ReleaseRequest(described, Budget(epsilon, delta), Neighbours(relation), key=key, features=features, **options)
+
+
+def check_affordable(releases: Sequence[tuple[TableLike, ReleaseRequest]], ledger: Ledger) -> None:
+    """Whether all of these releases can be paid, before the first is charged; what was bought before costs nothing."""
+    charges = []
+    for table, request in releases:
+        resolved = resolve(request)
+        if request.new_version or ledger.find(request.card.dataset.name, release_identity(resolved, ledger)) is None:
+            share, _ = recorded_share(table, request, ledger)
+            charges.append(charge_for(prepare(table, request, ledger), resolved, ledger, share))
+    ledger.check(*charges)
+
+
+def privatised(
+    table: TableLike,
+    request: ReleaseRequest,
+    ledger: Ledger,
+    *,
+    progress: Progress = lambda stage, part: None,
+    note: Note | None = None,
+) -> Sketch:
+    """The sketch of a table, charged to the ledger. `note` hears what the provider alone should; by default a warning."""
+    released = privatize(table, request, ledger, progress=progress)
+    for sentence in released.notes:
+        (note or _warn)(sentence)
+    return released.sketch
+
+
+class ProviderWarning(UserWarning):
+    """Something about one's own rows that is for nobody else's eyes."""
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, ProviderWarning, stacklevel=4)

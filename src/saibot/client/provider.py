@@ -9,7 +9,7 @@ from typing import Any
 from saibot.client.answers import Dataset, Domain, Progress, read_answer
 from saibot.client.leaving import check_may_leave
 from saibot.client.platform import Platform
-from saibot.client.privatizing import open_ledger, privatised, read_card
+from saibot.client.privatizing import Note, open_ledger, privatised, read_card, release_request
 from saibot.client.request import open_sketch
 from saibot.discover.domains import generated_domain
 from saibot.errors import InvalidInput
@@ -29,9 +29,10 @@ class Provider:
     Another folder, or a `Ledger`, is for those who keep several, each about other individuals.
     """
 
-    def __init__(self, platform: Platform, ledger: Ledger | Path | str | None = None) -> None:
+    def __init__(self, platform: Platform, ledger: Ledger | Path | str | None = None, *, note: Note | None = None) -> None:
         self.platform = platform
         self.ledger = open_ledger(ledger)
+        self.note = note  # hears what is for the provider alone; by default Python's warnings tell
 
     def privatize(
         self,
@@ -50,17 +51,8 @@ class Provider:
         The neighbouring relation is the card's, or `neighbours=`; further options are those of
         `saibot.privatize.ReleaseRequest`. The same release again gives the same sketch and costs nothing.
         """
-        return privatised(
-            table,
-            card,
-            self.ledger,
-            epsilon=epsilon,
-            delta=delta,
-            key=key,
-            features=tuple(features),
-            progress=progress,
-            **options,
-        )
+        terms: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "key": key, "features": tuple(features)}
+        return privatised(table, release_request(card, **terms, **options), self.ledger, progress=progress, note=self.note)
 
     def publish(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,13 +16,15 @@ from saibot.client.job import Job
 from saibot.client.leaving import check_may_leave
 from saibot.client.local import Keys, local_request
 from saibot.client.platform import Platform
-from saibot.client.privatizing import open_ledger, privatised, read_card
+from saibot.client.privatizing import Note, check_affordable, open_ledger, privatised, read_card, release_request
 from saibot.client.published import Published
 from saibot.client.request import is_sketch, open_sketch, private_request
 from saibot.errors import InvalidInput
+from saibot.privacy.budget import exact_decimal
 from saibot.privacy.ledger import Ledger
-from saibot.privatize import Card
+from saibot.privatize import Card, ReleaseRequest
 from saibot.privatize.read import TableLike
+from saibot.privatize.split import SplitFrames, split_frame
 from saibot.search import Corpus, SearchOptions
 from saibot.search.exhaustive import Exhaustive
 from saibot.sketch import Sketch, write_sketch
@@ -35,9 +36,15 @@ class Requester:
     """`Requester(platform)`: search, at home or there. What it privatises is charged to this machine's ledger."""
 
     def __init__(
-        self, platform: Platform, ledger: Ledger | Path | str | None = None, *, cache: SketchCache | Path | None = None
+        self,
+        platform: Platform,
+        ledger: Ledger | Path | str | None = None,
+        *,
+        cache: SketchCache | Path | None = None,
+        note: Note | None = None,
     ) -> None:
         self.platform = platform
+        self.note = note  # hears what is for the requester alone; by default Python's warnings tell
         self.ledger = ledger if isinstance(ledger, Ledger | None) else Ledger(Path(ledger))
         self.published = Published(platform, cache if isinstance(cache, SketchCache | None) else SketchCache(cache))
 
@@ -53,6 +60,7 @@ class Requester:
         local: bool = False,
         epsilon: str | None = None,
         delta: str = "1e-6",
+        split: str | None = None,
         options: SearchOptions | None = None,
         exhaustive: bool = False,
         progress: Progress = lambda stage, part: None,
@@ -60,7 +68,8 @@ class Requester:
         """Which published datasets make a model of `target` better.
 
         Private, by default: what goes to the platform are two sketches. They are given, or made first from tables with
-        their `card` and an `epsilon`, by one key of the card, and charged to the ledger. With `local`, the rows stay here
+        their `card` and an `epsilon`, by one key of the card, and charged to the ledger; `split` is the id of the split that
+        made them, where they are in memory (`Requester.split`) or were moved. With `local`, the rows stay here
         and are searched exactly, by any number of key columns; the public corpus is fetched instead, and nothing is spent.
         """
         keys: Keys = (key,) if isinstance(key, str) else key
@@ -68,7 +77,7 @@ class Requester:
         either |= {"options": options, "exhaustive": exhaustive, "progress": progress}
         if local:
             return self.search_at_home(train, test, keys=keys, **either)
-        job = self.submit(train, test, key=keys, epsilon=epsilon, delta=delta, **either)
+        job = self.submit(train, test, key=keys, epsilon=epsilon, delta=delta, split=split, **either)
         progress("waiting for the platform", None)
         job.wait(progress)
         return self.result(job, card=card)
@@ -115,6 +124,14 @@ class Requester:
 
     # -------------------------------------------------------------------------------------------- there
 
+    def split(self, table: TableLike, *, test: str = "0.25", id: str | None = None) -> SplitFrames:
+        """Divide a table in memory at random, individual by individual (by the column `id`, or row by row).
+
+        The ledger notes that the parts are disjoint: with `split=parts.id`, each may be released with the whole budget. For
+        a file there is `saibot split`.
+        """
+        return split_frame(table, self._open_ledger(), test=exact_decimal(test, name="test"), id_column=id)
+
     def private_part(
         self,
         part: Part,
@@ -125,34 +142,25 @@ class Requester:
         card: Card | Path | str | None = None,
         epsilon: str | None = None,
         delta: str = "1e-6",
+        split: str | None = None,
         progress: Progress = lambda stage, part: None,
     ) -> Sketch:
         """The sketch of the training or the test part: as it is, or privatised now.
 
-        The two parts must have no individual in common (`saibot split`). Each then has an account of its own in the
-        ledger, called after the dataset and the part, and gets the whole budget.
+        Both are on the account of the whole table. Where `saibot split` or `split` has made them, nobody is in both, and
+        each gets the whole budget; otherwise what they cost adds up.
         """
         if is_sketch(part):
             return _may_leave(open_sketch(part))
-        if card is None or epsilon is None:
-            raise InvalidInput(
-                "a table does not go to a platform: it is privatised first, which needs its card and an epsilon.",
-                hint="Give both; or search locally: then the corpus comes here, and nothing is spent.",
-            )
+        request = _part_request(
+            which, card=card, epsilon=epsilon, delta=delta, key=key, features=tuple(features), split=split
+        )
+        return _may_leave(privatised(part, request, self._open_ledger(), progress=progress, note=self.note))
+
+    def _open_ledger(self) -> Ledger:
         if self.ledger is None:
             self.ledger = open_ledger()  # not before it is needed: who only looks has nothing to keep
-        return _may_leave(
-            privatised(
-                part,
-                read_card(card).for_request(which),
-                self.ledger,
-                epsilon=epsilon,
-                delta=delta,
-                key=key,
-                features=tuple(features),
-                progress=progress,
-            )
-        )
+        return self.ledger
 
     def submit(
         self,
@@ -165,6 +173,7 @@ class Requester:
         card: Card | Path | str | None = None,
         epsilon: str | None = None,
         delta: str = "1e-6",
+        split: str | None = None,
         options: SearchOptions | None = None,
         exhaustive: bool = False,
         progress: Progress = lambda stage, part: None,
@@ -179,16 +188,15 @@ class Requester:
         for part in (train, test):
             if part is not None and is_sketch(part):  # also before the other part is privatised and charged
                 check_may_leave(open_sketch(part))
-        private = partial(
-            self.private_part,
-            key=next(iter(keys), None),
-            features=() if features is None else (*features, target),
-            card=card,
-            epsilon=epsilon,
-            delta=delta,
-            progress=progress,
-        )
-        parts = {"train": private(train, "train")} | ({} if test is None else {"test": private(test, "test")})
+        terms: dict[str, Any] = {"key": next(iter(keys), None), "card": card, "epsilon": epsilon, "delta": delta}
+        terms |= {"features": () if features is None else (*features, target), "split": split}
+        given: dict[Literal["train", "test"], Part] = {"train": train}
+        if test is not None:
+            given["test"] = test
+        tables = [(part, _part_request(which, **terms)) for which, part in given.items() if not is_sketch(part)]
+        if len(tables) > 1:
+            check_affordable(tables, self._open_ledger())  # or the first would be paid for nothing
+        parts = {which: self.private_part(part, which, progress=progress, **terms) for which, part in given.items()}
         # What the platform would refuse is refused here, before anything is sent.
         private_request(parts["train"], test=parts.get("test"), target=target, features=features)
         progress("sending the request's sketches", None)
@@ -214,6 +222,17 @@ class Requester:
 def _may_leave(sketch: Sketch) -> Sketch:
     check_may_leave(sketch)
     return sketch
+
+
+def _part_request(
+    which: Literal["train", "test"], *, card: Card | Path | str | None, epsilon: str | None, **terms: Any
+) -> ReleaseRequest:
+    if card is None or epsilon is None:
+        raise InvalidInput(
+            "a table does not go to a platform: it is privatised first, which needs its card and an epsilon.",
+            hint="Give both; or search locally: then the corpus comes here, and nothing is spent.",
+        )
+    return release_request(read_card(card).for_request(which), epsilon=epsilon, part=which, **terms)
 
 
 def options_document(

@@ -18,7 +18,8 @@ import pyarrow.parquet as parquet
 
 from saibot.errors import InvalidInput, InvalidTable
 from saibot.privatize.cells import texts_of
-from saibot.privatize.read import ARROW_ENDINGS, CSV_ENDINGS, PARQUET_ENDINGS, TableLike, no_cells_in_errors, open_table
+from saibot.privatize.read import ARROW_ENDINGS, PARQUET_ENDINGS, TableLike, no_cells_in_errors, open_table
+from saibot.privatize.text_file import CSV_ENDINGS
 
 
 def is_path(table: TableLike) -> bool:

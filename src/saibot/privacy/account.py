@@ -2,7 +2,7 @@
 
 An account is about individuals, not about a file or a name: everything ever released about them comes out of its one cap. An
 individual's total is composed of all releases of whole tables and, for each recorded split, of the releases of the one part
-that the individual is in; the largest such part counts. Proof: mechanisms/integer_release.proof.md, accounts.
+that the individual is in; the largest such part counts. Proof: mechanisms/accounts.proof.md.
 """
 
 from __future__ import annotations
@@ -45,6 +45,17 @@ class Charge:
     release: bytes
     share: Share | None = None
     new_version: bool = False
+    rows_per_individual: int = 1
+
+    def events_for(self, unit: str | None) -> tuple[Event, ...]:
+        """What it costs an account with this unit. Proof: mechanisms/accounts.proof.md, lemma U.
+
+        One row may be the change of two individuals: its old owner, who then keeps another row instead, and its new one. A
+        release that bounds two rows of each covers that. One that keeps a single row of each does not, and counts double.
+        """
+        if unit is not None or self.unit is None or self.rows_per_individual > 1:
+            return self.events
+        return tuple(event.doubled() for event in self.events)
 
 
 @dataclass(frozen=True, slots=True)

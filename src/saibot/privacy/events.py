@@ -30,6 +30,10 @@ class GaussianEvent:
         if not 0 <= self.mu < math.inf or self.touched < 1 or self.steps < 1:
             raise InvalidBudget("a Gaussian event has a finite mu >= 0, at least one number touched and at least one step.")
 
+    def doubled(self) -> GaussianEvent:
+        """For two changes in place of one, which touch twice as many numbers."""
+        return GaussianEvent(2 * self.mu, 2 * self.touched, self.steps)
+
     def to_json(self) -> dict[str, Any]:
         return {"kind": "gaussian", "mu": self.mu, "touched": self.touched, "steps": self.steps}
 
@@ -43,6 +47,9 @@ class PureEvent:
     def __post_init__(self) -> None:
         if not self.epsilon.is_finite() or self.epsilon < 0:  # a negative one would be a refund
             raise InvalidBudget("a pure event has a finite epsilon >= 0.")
+
+    def doubled(self) -> PureEvent:
+        return PureEvent(2 * self.epsilon)
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "pure", "epsilon": plain(self.epsilon)}

@@ -62,21 +62,28 @@ class Ledger:
             row = db.execute(f"SELECT source FROM charge WHERE {where} ORDER BY id DESC LIMIT 1", (value,)).fetchone()
         return row is not None and bytes(row[0]) != source
 
-    def check(self, charge: Charge) -> None:
-        """Whether a charge would be taken, without taking it."""
+    def check(self, *charges: Charge) -> None:
+        """Whether charges would be taken, one after the other, without taking any."""
         with self._file.reading() as db:
-            self._admit(db, charge)
+            for number, charge in enumerate(charges):
+                before = [other for other in charges[:number] if other.account == charge.account]
+                terms = terms_of(db, charge.account)
+                unit = (before[0] if before else charge).unit if terms is None else terms[1]
+                self._admit(db, charge, [(other.share, other.events_for(unit)) for other in before])
 
     def charge(self, charge: Charge) -> LedgerEntry:
         """Take the charge, or refuse it and change nothing. On return it is on disk."""
         now = _now()
         with self._file.writing() as db:
             edition = self._admit(db, charge)
-            if terms_of(db, charge.account) is None:
+            terms = terms_of(db, charge.account)
+            priced = charge.events_for(charge.unit if terms is None else terms[1])
+            if terms is None:
                 cap = charge.cap or charge.asked
-                terms = (charge.account, str(charge.neighbours), charge.unit, plain(cap.epsilon), plain(cap.delta), now)
-                db.execute("INSERT INTO account VALUES (?, ?, ?, ?, ?, ?)", terms)
-            events = json.dumps([event.to_json() for event in charge.events])
+                limits = (plain(cap.epsilon), plain(cap.delta))
+                facts = (charge.account, str(charge.neighbours), charge.unit, *limits, now)
+                db.execute("INSERT INTO account VALUES (?, ?, ?, ?, ?, ?)", facts)
+            events = json.dumps([event.to_json() for event in priced])
             asked = json.dumps(charge.asked.to_json())
             share = (charge.share.split, charge.share.part) if charge.share else (None, None)
             cursor = db.execute(
@@ -86,7 +93,7 @@ class Ledger:
             )
             number = cursor.lastrowid
             assert number is not None
-        return LedgerEntry(number, charge.dataset, edition, charge.asked, charge.events, now, None, charge.share)
+        return LedgerEntry(number, charge.dataset, edition, charge.asked, priced, now, None, charge.share)
 
     def receipt(self, entry: LedgerEntry, digest: str) -> None:
         """Note what a charge bought. A charge has one receipt."""
@@ -169,15 +176,15 @@ class Ledger:
 
     # ---------------------------------------------------------------------------------------------- inside
 
-    def _admit(self, db: sqlite3.Connection, charge: Charge) -> int:
+    def _admit(self, db: sqlite3.Connection, charge: Charge, pending: Sequence[Priced] = ()) -> int:
         """The edition this charge belongs to; raises if the account has other terms or too little left."""
         terms = terms_of(db, charge.account)
-        cap, earlier = charge.cap or charge.asked, list[Priced]()
+        cap, unit, earlier = charge.cap or charge.asked, charge.unit, list[Priced](pending)
         if terms is not None:
             neighbours, unit, cap = terms
             _check_terms(charge, neighbours, unit, cap)
             entries = entries_of(db, "WHERE c.account = ?", (charge.account,))
-            earlier = [(entry.share, entry.events) for entry in entries]
+            earlier = [*((entry.share, entry.events) for entry in entries), *pending]
         elsewhere = db.execute(
             "SELECT account FROM charge WHERE dataset = ? AND account <> ? LIMIT 1", (charge.dataset, charge.account)
         ).fetchone()
@@ -186,7 +193,7 @@ class Ledger:
                 f"{charge.dataset!r} is on the account {elsewhere[0]!r}; it cannot be moved to {charge.account!r}.",
                 hint=f'Write account = "{elsewhere[0]}" into the card, or give other individuals another dataset name.',
             )
-        if not within([*earlier, (charge.share, charge.events)], cap):
+        if not within([*earlier, (charge.share, charge.events_for(unit))], cap):
             raise BudgetExceeded(
                 dataset=charge.dataset,
                 account=charge.account,
@@ -205,7 +212,7 @@ class Ledger:
 
 
 def _check_terms(charge: Charge, neighbours: Neighbours, unit: str | None, cap: Budget) -> None:
-    """A charge under other terms than the account's would not add up. Proof: integer_release.proof.md, accounts."""
+    """A charge under other terms than the account's would not add up. Proof: accounts.proof.md."""
     if neighbours is not charge.neighbours:
         raise LedgerConflict(
             f"{charge.account!r} is kept under {neighbours}; a release under {charge.neighbours} would not add up.",

@@ -2,7 +2,8 @@
 
 from saibot.privatize.card import Card
 from saibot.privatize.checking import prepare
+from saibot.privatize.local import contribute
 from saibot.privatize.privatize import Released, privatize
 from saibot.privatize.request import Prepared, ReleaseRequest
 
-__all__ = ["Card", "Prepared", "ReleaseRequest", "Released", "prepare", "privatize"]
+__all__ = ["Card", "Prepared", "ReleaseRequest", "Released", "contribute", "prepare", "privatize"]

@@ -35,7 +35,7 @@ def assemble(ready: Prepared, rows: Rows, noisy: NoisyStatistics, *, simulated: 
         bound_squared=plain(ready.plan.request.bound_squared),
         plan=ready.plan.to_json(),
         grid_bits=ready.grid.bits,
-        model="local" if request.per_tuple else "central",
+        model=request.model,
         preparation=_preparation(ready, features, rows),
         assumptions=Assumptions(
             rows_per_individual=facts.rows_per_individual,

@@ -12,7 +12,7 @@ them unlikely, and no secret. OpenDP picks (permute and flip), and its own map s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -30,24 +30,39 @@ _FINE = 128
 COARSE: tuple[float, ...] = tuple(2.0**j for j in range(-16, 41))
 
 
+Ranks = Callable[[Sequence[float], bool], tuple[np.ndarray, int]]
+"""How many values (where told so: absolute values) lie below each candidate, and how many values there are."""
+
+
 def buy_bounds(rows: Rows, column: Column, epsilon: Decimal, noise: NoiseSource) -> Feature:
     """A numeric feature with private bounds; costs `epsilon`, pure."""
+
+    def counted(candidates: Sequence[float], magnitude: bool) -> tuple[np.ndarray, int]:
+        return ranks(rows, column, candidates, magnitude=magnitude)
+
+    return feature_by_ranks(column, counted, epsilon, noise, rows_per_individual=rows.rows_per_individual)
+
+
+def feature_by_ranks(
+    column: Column, counted: Ranks, epsilon: Decimal, noise: NoiseSource, *, rows_per_individual: int
+) -> Feature:
+    """The three choices, whoever counts the rows."""
     facts = column.to_buy
     assert facts is not None
     low_at, high_at = (Fraction(q).limit_denominator(1000) for q in facts.quantiles)
     whole = float(epsilon) * (1 - 1e-9)  # floats round; the three together must not pass the whole
 
     def pick(below: np.ndarray, total: int, quantile: Fraction, price: float, *, doubling: bool = False) -> int:
-        sensitivity = quantile.denominator * rows.rows_per_individual
+        sensitivity = quantile.denominator * rows_per_individual
         scores = rank_scores(below, total, quantile)
         if doubling:  # one nat of the mechanism's preference for every doubling
             scores = scores + np.arange(len(below)) * math.ceil(2 * sensitivity / price)
         return noise.choose(scores, sensitivity, price)
 
-    below, total = ranks(rows, column, COARSE, magnitude=True)
+    below, total = counted(COARSE, True)
     largest = COARSE[min(pick(below, total, max(high_at, 1 - low_at), whole / 2, doubling=True) + 1, len(COARSE) - 1)]
     fine = np.linspace(-largest, largest, _FINE + 1)
-    below, total = ranks(rows, column, tuple(fine))
+    below, total = counted(tuple(fine), False)
     first, last = pick(below, total, low_at, whole / 4), pick(below, total, high_at, whole / 4)
     first, last = min(first, _FINE - 1), min(last, _FINE - 1)  # beyond the last point there is no interval
     # The outer ends of the two intervals; where noise has put them in the wrong order, of both together.

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError,
 from saibot.errors import InvalidBudget, InvalidCard
 from saibot.privacy.budget import Budget, exact_decimal
 from saibot.privacy.neighbours import Neighbours
+from saibot.privatize.blanks import unfilled
 from saibot.sketch.header import SCALES, Label, Name, Text
 
 
@@ -202,13 +203,22 @@ class Card(CardPart):
     def read(cls, path: Path) -> Card:
         try:
             text = path.read_text(encoding="utf-8")
-            if "[FILL, FILL]" in text:
-                raise InvalidCard(f"the card {path} still says FILL.", hint="Write the public bounds of each feature there.")
+            if blanks := unfilled(text):
+                places = ", ".join(map(str, blanks[:8])) + (" and more" if len(blanks) > 8 else "")
+                raise InvalidCard(
+                    f"the card {path} still says FILL: line{'s' if len(blanks) > 1 else ''} {places}.",
+                    hint="Write the public bounds or levels of a feature there, or remove what is not to be released.",
+                )
             document = tomllib.loads(text)
         except FileNotFoundError:
             raise InvalidCard(f"there is no card {path}.", hint="`saibot init TABLE` writes a template.") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
             raise InvalidCard(f"the card {path} is not readable TOML: {problem}.") from None
+        if not document.get("features"):
+            raise InvalidCard(
+                f"the card {path} has no feature yet: no column would be released.",
+                hint="Below [features], take the # off a line of each column to be released, and fill in bounds or levels.",
+            )
         return cls.parse(document, folder=path.parent)
 
     def for_request(self, part: Literal["train", "test"]) -> Card:

@@ -26,7 +26,7 @@ def release_identity(resolved: Resolved, ledger: Ledger) -> bytes:
         "key": request.key,
         "features": list(request.features),
         "paper": request.paper_preparation,
-        "per_tuple": request.per_tuple,
+        "model": request.model,
     }
     return ledger.fingerprint([json.dumps(identity, sort_keys=True).encode()])
 
@@ -46,6 +46,7 @@ def charge_for(ready: Prepared, resolved: Resolved, ledger: Ledger, share: Share
         release=release_identity(resolved, ledger),
         share=share,
         new_version=request.new_version,
+        rows_per_individual=facts.rows_per_individual,
     )
 
 

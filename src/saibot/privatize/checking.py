@@ -14,9 +14,9 @@ from saibot.privacy.budget import Budget
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
 from saibot.privacy.neighbours import Neighbours
-from saibot.privatize import bounds, local, paper
+from saibot.privatize import bounds, paper
 from saibot.privatize.aggregate import Rows, count_rows
-from saibot.privatize.component import moments_plan
+from saibot.privatize.component import component_plans
 from saibot.privatize.prepare import Grid, box_fits, check_bounds, clip_length
 from saibot.privatize.read import TableLike, open_table
 from saibot.privatize.release import MAX_BITS, choose_grid, value_count
@@ -61,13 +61,16 @@ def prepare(
     if request.paper_preparation:
         rows = paper.prepare_as_in_paper(rows)
     row_count = _public_count(rows, progress) if resolved.plan_request.row_count_public else None
+    if request.model == "local" and row_count != 1:
+        raise InvalidTable(
+            "in the local model everybody privatises their own row, and this table has more than one.",
+            hint="`saibot contribute` takes the row of one individual; `saibot collect` adds up what they send.",
+        )
     most_rows = _most_rows(request, row_count)
     plans = _plans(resolved, rows, row_count)
-    grid = choose_grid(plans[0], most_rows=1 if request.per_tuple else most_rows)
+    grid = choose_grid(plans[0], most_rows=most_rows)
     _check_grid(rows, plans[0], grid)
     draws = value_count(plans[0], key.level_sizes if key else ())
-    if request.per_tuple:
-        draws = local.check_local(plans[0], key.level_sizes if key else (), row_count or 0)
     fingerprint = ledger.fingerprint(source.content())
     bought = bounds.bought_shares(columns, request.budget) if not request.paper_preparation else {}
     return Prepared(request, rows, *plans, bought, row_count, most_rows, grid, draws, fingerprint)
@@ -127,17 +130,11 @@ def _plan_request(request: ReleaseRequest, columns: list[Column], key: ReleaseKe
 
 def _plans(resolved: Resolved, rows: Rows, row_count: int | None) -> tuple[Plan, Plan | None]:
     """The plan of the release, and of the component's moments where one is bought."""
-    main = replace(resolved.plan_request, rows=1 if resolved.request.per_tuple else row_count)
+    main = replace(resolved.plan_request, rows=row_count)
     component = resolved.component
     if component is None:
         return make_plan(main), None
-    if resolved.request.per_tuple:
-        raise InvalidInput("a component is bought from all rows together, which the local model does not have.")
-    share = Decimal(component.buy)
-    touched = make_plan(main).touched
-    moments = moments_plan(main, rows, component, extra_touched=touched)
-    rest = replace(main, share=1 - share, extra_touched=moments.touched - touched)
-    return make_plan(rest), moments
+    return component_plans(main, rows, component)
 
 
 def _default_layout(mechanism: str, key: ReleaseKey | None) -> str:
@@ -153,8 +150,6 @@ def _after_bounds(request: ReleaseRequest, columns: list[Column]) -> Budget:
     spent = sum(bounds.bought_shares(columns, request.budget).values(), Decimal(0))
     if spent >= request.budget.epsilon:
         raise InvalidInput("buying bounds would take the whole budget.", hint="Lower the shares, or declare public bounds.")
-    if spent and request.per_tuple:
-        raise InvalidInput("bounds are bought from all rows together, which the local model does not have.")
     return Budget(request.budget.epsilon - spent, request.budget.delta)
 
 

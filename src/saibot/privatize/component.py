@@ -23,6 +23,14 @@ from saibot.privatize.schema import default_bound_squared, twelve_digits
 from saibot.sketch.header import Feature
 
 
+def component_plans(main: PlanRequest, rows: Rows, facts: ComponentFacts) -> tuple[Plan, Plan]:
+    """What is left for the release itself, and the plan of the moments that the component is bought with."""
+    touched = make_plan(main).touched
+    moments = moments_plan(main, rows, facts, extra_touched=touched)
+    rest = replace(main, share=1 - exact_decimal(facts.buy, name="buy"), extra_touched=moments.touched - touched)
+    return make_plan(rest), moments
+
+
 def moments_plan(request: PlanRequest, rows: Rows, facts: ComponentFacts, *, extra_touched: int) -> Plan:
     """The plan of the purchase: orders 1 and 2 of all the component's features, whole table."""
     return make_plan(

@@ -18,10 +18,20 @@ from saibot.privatize.request import Prepared
 
 @dataclass(frozen=True)
 class Doubt:
-    """A sentence about the rows; `asked` where going on may waste the budget or give individuals a second one."""
+    """A sentence about the rows.
+
+    `asked`: somebody should say whether to go on, if anybody is there; if not, the release goes on, for what leaves may not
+    depend on rows. `wasteful`: all that is paid for would be noise, so nothing is charged unless the provider says so.
+    """
 
     text: str
-    asked: bool
+    asked: bool = False
+    wasteful: bool = False
+
+
+def go_on(doubt: Doubt) -> bool:
+    """The answer where nobody is there to be asked."""
+    return not doubt.wasteful
 
 
 def doubts(
@@ -36,9 +46,9 @@ def doubts(
     if exact is not None and exact.levels and exact.rows and exact.levels[0][-1, 0] == exact.rows:
         assert ready.rows.key is not None
         text = f"no row has a key of the domain of {ready.rows.key.name!r}: all of them would go to the catch-all."
-        found.append(Doubt(text, asked=True))
+        found.append(Doubt(text, wasteful=True))
     if not charge.new_version and ledger.changed(charge.source, dataset=charge.dataset):
-        found.append(Doubt("the table is another one than at the dataset's last release.", asked=False))
+        found.append(Doubt("the table is another one than at the dataset's last release."))
     return found
 
 
@@ -62,7 +72,7 @@ def _part(ready: Prepared, charge: Charge, as_written: bytes | None) -> list[Dou
             f"this {ready.request.part} part is not known as a part of a split that `saibot split` made by individual: "
             "it counts as a whole table, and its budget adds to that of the other part."
         )
-        return [Doubt(text, asked=False)]
+        return [Doubt(text)]
     if as_written not in (b"", charge.source):  # of a part in memory nothing was noted
         text = (
             "this part is not as `saibot split` wrote it. If somebody in it is in the other part, too, they are protected "
@@ -90,5 +100,5 @@ def _unreadable(ready: Prepared) -> list[Doubt]:
             which = "no cell" if numbers == 0 else f"{cells - numbers:,} of {cells:,} cells"
             verb = "reads" if numbers == 0 else "do not read"
             text = f"{which} of column {column.column!r} {verb} as a number; such cells count as missing."
-            answers.append(Doubt(text, asked=numbers == 0))
+            answers.append(Doubt(text, wasteful=numbers == 0))
     return answers

@@ -1,87 +1,157 @@
-"""The local model: individuals who do not trust the provider privatise their own row, with the same mechanisms.
+"""The local model: individuals who do not trust whoever collects privatise their own row, with the same mechanisms.
 
 A single row is a table of one row, and any two rows are neighbours, so a plan for replace-one protects everything about it,
-its key included. A report is what one individual sends; the sketch is the sum of all reports, and its noise grows with the
-square root of their number.
+its key included. A report is the sketch of such a table; `saibot.sketch.collect` adds reports up, and needs no row for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
 
-import numpy as np
+import pyarrow as pa
 
-from saibot.errors import SaibotError, UnsupportedPlan
-from saibot.privacy.mechanisms import Plan
-from saibot.privacy.neighbours import Neighbours
-from saibot.privatize.aggregate import ExactStatistics, Rows, fold_keys, grid_rows
+from saibot.errors import InvalidTable
+from saibot.privacy.ledger import Ledger
+from saibot.privatize.card import Card
 from saibot.privatize.noise import NoiseSource
-from saibot.privatize.prepare import Grid
-from saibot.privatize.release import NoisyStatistics, release, value_count
-from saibot.semiring import Basis, lift
+from saibot.privatize.privatize import Released, privatize
+from saibot.privatize.request import Progress, ReleaseRequest
+from saibot.privatize.text_file import is_text_file, records
 
-MOST_DRAWS = 50_000_000
+Cell = str | int | float | bool | None
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_TRUTHS = {"true": 1.0, "false": 0.0}
 
 
-def check_local(plan: Plan, key_counts: tuple[int, ...], individuals: int) -> int:
-    """The number of noise draws; refused where it would take hours."""
-    if plan.request.neighbours is not Neighbours.REPLACE_ONE or not plan.request.row_count_public:
-        raise UnsupportedPlan("the local model protects one row of each individual under replace-one.")
-    if any(block.centred for block in plan.blocks):
-        raise UnsupportedPlan("fpm-opt for unions centres on the mean of all rows, which one individual does not know.")
-    draws = value_count(plan, key_counts) * individuals
-    if draws > MOST_DRAWS:
-        raise UnsupportedPlan(
-            f"the local model would draw {draws:,} noise values, at most {MOST_DRAWS:,} are allowed.",
-            hint="Use a smaller key domain or layout lookup.",
+def contribute(
+    row: Mapping[str, Cell],
+    request: ReleaseRequest,
+    ledger: Ledger,
+    *,
+    noise: NoiseSource | None = None,
+    progress: Progress = lambda stage, part: None,
+) -> Released:
+    """One individual's report of their own row, charged to their own ledger; the same request again costs nothing.
+
+    `row` has a cell for every column that the request reads. What else it holds of the card's columns only serves to
+    recognise the row; other columns are not looked at.
+    """
+    own = replace(request, model="local")
+    return privatize(_table(row, own), own, ledger, noise=noise, progress=progress)
+
+
+def read_row(path: Path) -> dict[str, Cell]:
+    """Somebody's own row: a CSV or TSV file of names and one row below them, or a JSON object."""
+    if is_text_file(path):
+        return _from_text(path)
+    if path.suffix.lower() != ".json":
+        raise InvalidTable(f"the ending of {path.name} is not known.", hint="A row is a CSV, TSV or JSON file.")
+    if not path.is_file():
+        raise InvalidTable(f"there is no row {path}.")
+    try:
+        row = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, OSError, RecursionError):
+        raise InvalidTable(f"the file {path} is no JSON.", hint='Write {"COLUMN": CELL, ...} into it.') from None
+    if not isinstance(row, dict) or not all(isinstance(cell, Cell) for cell in row.values()):
+        raise InvalidTable(
+            f"the file {path} does not hold a single row.",
+            hint='Write {"COLUMN": CELL, ...} into it; a cell is a text, a number, true, false or null.',
         )
-    return draws
+    return row
 
 
-def report(statistics: ExactStatistics, plan: Plan, noise: NoiseSource) -> NoisyStatistics:
-    """What one individual sends: the release of a table that is their single row."""
-    return release(statistics, plan, noise, most_rows=1)
+def card_columns(card: Card) -> list[str]:
+    """Every column that the card names for a feature or a key."""
+    named = [facts.column or name for name, facts in card.features.items()]
+    named += [facts.column or name for name, facts in card.keys.items() if facts.parts is None]
+    return list(dict.fromkeys(named))
 
 
-def collect(reports: Iterable[NoisyStatistics]) -> NoisyStatistics:
-    """The sum of all reports. They are private already, so this is anybody's arithmetic."""
-    stream = iter(reports)
-    first = next(stream)
-    levels = [level.copy() for level in first.levels]
-    whole = {order: values.copy() for order, values in first.whole.items()}
-    for one in stream:
-        for total, level in zip(levels, one.levels, strict=True):
-            total += level
-        for order, values in one.whole.items():
-            whole[order] += values
-    return NoisyStatistics(tuple(levels), whole)
+def _from_text(path: Path) -> dict[str, Cell]:
+    lines = records(path)
+    names, cells, more = next(lines, None), next(lines, None), next(lines, None)
+    if names is None or cells is None:
+        raise InvalidTable(f"the file {path} holds no row.", hint="It has the names of the columns, and one row below them.")
+    if more is not None:
+        raise InvalidTable(
+            f"the file {path} holds more than one row.",
+            hint="Everybody contributes their own row alone; `saibot privatize` is for whoever is trusted with a table.",
+        )
+    if len(cells) != len(names) or len(set(names)) < len(names):
+        raise InvalidTable(
+            f"the row in {path} does not fit the names above it.", hint="Every column has a name of its own and one cell."
+        )
+    return dict(zip(names, cells, strict=True))
 
 
-def single_rows(rows: Rows, grid: Grid, *, order: int) -> Iterable[ExactStatistics]:
-    """Each row of a table as a table of its own, where a provider collects on behalf of individuals."""
-    basis = Basis(rows.features, order)
-    fetched = rows.source.fetch(grid_rows(rows, grid))
-    cells = np.column_stack([fetched.column(f"f{i}").to_numpy() for i in range(len(rows.features))])
-    if (cells.astype(np.int64) ** 2).sum(axis=1).max(initial=0) > grid.norm_squared:
-        raise SaibotError("internal: a row is longer than the bound; nothing was released. Please report this.")
-    lifted = lift(basis, cells.astype(np.int64))
-    for number in range(len(lifted)):
-        one = lifted[number : number + 1]
-        levels = fold_keys(rows.key, fetched.slice(number, 1), one) if rows.key else ()
-        yield ExactStatistics(basis, grid, levels, one[0], rows=1)
+def _table(row: Mapping[str, Cell], request: ReleaseRequest) -> pa.Table:
+    """The row as a table, each cell of the type that the card says its column has."""
+    card = request.card
+    texts = set(_key_columns(card, request.key))
+    numbers: set[str] = set()
+    for name in request.features or card.features:
+        if facts := card.features.get(name):  # an unknown one is refused with the rest of the request
+            (numbers if facts.levels is None else texts).add(facts.column or name)
+    wanted = [column for column in card_columns(card) if column in texts | numbers]
+    for column in wanted:
+        if column not in row:
+            raise InvalidTable(
+                f"the row has no cell for column {column!r}.",
+                hint=f"It needs one for each of {', '.join(wanted)}; an empty one where the value is missing.",
+            )
+    cells = {
+        column: pa.array([_number(row[column], column)], pa.float64())
+        if column in numbers - texts
+        else pa.array([_text(row[column], column)], pa.string())
+        for column in card_columns(card)
+        if column in row
+    }
+    return pa.table(cells)
 
 
-def release_locally(
-    rows: Rows, plan: Plan, grid: Grid, noise: NoiseSource, done: Callable[[int], None], draws_per_row: int
-) -> tuple[NoisyStatistics, int]:
-    """Collect the reports of all rows; returns their sum and their number."""
-    individuals = 0
+def _key_columns(card: Card, name: str | None) -> Iterator[str]:
+    if name is None or name not in card.keys:
+        return
+    for part in card.keys[name].parts or (name,):
+        yield card.keys[part].column or part
 
-    def reports() -> Iterable[NoisyStatistics]:
-        nonlocal individuals
-        for statistics in single_rows(rows, grid, order=plan.request.order):
-            individuals += 1
-            yield report(statistics, plan, noise)
-            done(draws_per_row)
 
-    return collect(reports()), individuals
+def _number(cell: Cell, column: str) -> float | None:
+    match cell:
+        case None | "":
+            return None
+        case str():
+            text = cell.strip().lower()
+            if _NUMBER.fullmatch(text):
+                return float(text)
+            if text in _TRUTHS:
+                return _TRUTHS[text]
+        case _:
+            try:
+                return float(cell)
+            except OverflowError:
+                pass
+    raise InvalidTable(
+        f"the cell of column {column!r} is no number.", hint=f"Write a number, or nothing ({column}=) where it is missing."
+    )
+
+
+def _text(cell: Cell, column: str) -> str | None:
+    """A key or a level as it would stand in a text file."""
+    if isinstance(cell, str) and any(
+        "\ud800" <= letter <= "\udfff" for letter in cell
+    ):  # half a letter, which no file holds
+        raise InvalidTable(f"the cell of column {column!r} is no text.", hint="Write it in UTF-8.")
+    match cell:
+        case None | "":
+            return None
+        case bool():
+            return "true" if cell else "false"
+        case float() if cell.is_integer():
+            return str(int(cell))
+        case _:
+            return str(cell)

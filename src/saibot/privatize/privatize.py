@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from saibot.errors import InvalidInput, SaibotError
 from saibot.privacy.account import LedgerEntry
 from saibot.privacy.ledger import Ledger
-from saibot.privatize import bounds, local
+from saibot.privatize import bounds
 from saibot.privatize.aggregate import ExactStatistics, Rows, aggregate, check_room
 from saibot.privatize.assemble import assemble
 from saibot.privatize.charging import charge_for, recorded_share, release_identity, sketch_path
 from saibot.privatize.checking import prepare, resolve
 from saibot.privatize.component import buy_component
-from saibot.privatize.doubts import doubts
+from saibot.privatize.doubts import Doubt, doubts, go_on
 from saibot.privatize.known_rows import samples_of
 from saibot.privatize.noise import NoiseSource, OpenDPNoise
 from saibot.privatize.prepare import Grid
@@ -53,13 +53,13 @@ def privatize(
     *,
     noise: NoiseSource | None = None,
     progress: Progress = lambda stage, part: None,
-    ask: Callable[[str], bool] = lambda doubt: True,
+    ask: Callable[[Doubt], bool] = go_on,
 ) -> Released:
     """Privatise a table and charge the ledger. The same request again returns the same sketch, free of charge.
 
     Whether it is the same is told by the request alone. If the table has changed since, `notes` say so, and `new_version`
     releases it anew, at its price, changed or not. `ask` is asked before anything is charged where something about the rows
-    looks wrong; the provider may say no, and nothing has happened.
+    looks wrong; the provider may say no, and nothing has happened. `yes` in the request answers for it.
     """
     noise = noise or OpenDPNoise()
     resolved = resolve(request)
@@ -79,8 +79,11 @@ def privatize(
         id=ready.rows.id_column,
     )
     notes = doubts(ready, charge, ledger, exact, samples, as_written)
-    if not all(ask(doubt.text) for doubt in notes if doubt.asked):
-        raise InvalidInput("nothing was released, and nothing was charged.")
+    for doubt in notes:
+        if (doubt.asked or doubt.wasteful) and not request.yes and not ask(doubt):
+            raise InvalidInput(
+                f"{doubt.text} Nothing was charged.", hint="Mend the card, or say --yes to release it as it is."
+            )
     entry = ledger.charge(charge)
     ledger.remember(samples, account=charge.account, split=share.split if share else None)
     rows = ready.rows
@@ -124,7 +127,7 @@ def _since_then(
 
 def _exact(ready: Prepared, progress: Progress) -> ExactStatistics | None:
     """The exact sums, where nothing has to be bought to know them: an unreadable table is found before it costs anything."""
-    if ready.bought or ready.component_plan or ready.request.per_tuple:
+    if ready.bought or ready.component_plan:
         progress("reading the table", None)
         _rehearse(ready)
         return None
@@ -170,10 +173,6 @@ def _buy(ready: Prepared, noise: NoiseSource, progress: Progress) -> Rows:
 
 def _draw(ready: Prepared, noise: NoiseSource, progress: Progress) -> NoisyStatistics:
     done = _counter(progress, ready.draws)
-    if ready.request.per_tuple:
-        each = ready.draws // max(ready.row_count or 1, 1)
-        noisy, _ = local.release_locally(ready.rows, ready.plan, ready.grid, noise, done, each)
-        return noisy
     progress("aggregating", None)
     exact = aggregate(ready.rows, ready.grid, order=ready.request.order)
     return release(exact, ready.plan, noise, most_rows=ready.most_rows, done=done)

@@ -7,9 +7,7 @@ by cell, and what Parquet files and databases declare is taken as declared. What
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,14 +22,13 @@ import pyarrow.parquet as parquet
 
 from saibot.errors import InvalidTable
 from saibot.privatize.frames import frame_columns, is_frame, normal_column
+from saibot.privatize.text_file import CSV_ENDINGS, records, separator_of, top_of
 
 BackendName = Literal["duckdb", "polars"]
 TableLike = Any  # path, pandas or polars frame, Arrow table, ibis table: told apart in `open_table`
 
-CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
 ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
-_LONGEST_HEAD = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -134,36 +131,32 @@ def _read_file(
             return ibis.memtable(frame_columns(pa.ipc.open_file(file).read_all(), columns))
     if not name.endswith(CSV_ENDINGS):
         raise InvalidTable(f"the ending of {path.name} is not known.", hint="CSV, TSV, Parquet and Arrow files are read.")
-    separator = "\t" if ".tsv" in name else ","
-    names, newline = _head(path, separator)
+    separator, names = separator_of(path), _names(path)
     if backend == "polars":
         return engine.read_csv(path, infer_schema=False, separator=separator, new_columns=names)
     # The dialect is fixed: were it sniffed, one row with a quote in it could change how all the others are read.
     dialect: dict[str, Any] = {"delim": separator, "header": True, "quote": '"', "escape": '"', "comment": "", "skip": 0}
     if text_columns is None:
         types = dict.fromkeys(names, "VARCHAR")
-        return engine.read_csv(path, auto_detect=False, columns=types, new_line=newline, **dialect)
+        empty, line_end = top_of(path)
+        dialect |= {"skip": empty, "new_line": line_end.replace("\r", "\\r").replace("\n", "\\n")}
+        return engine.read_csv(path, auto_detect=False, columns=types, **dialect)
     # All rows are sniffed: a column is numeric because all of it is, not because its first rows happen to be.
     options = {"types": {column: "VARCHAR" for column in text_columns if column in names}}
     return engine.read_csv(path, sample_size=-1, **dialect, **(options if options["types"] else {}))
 
 
-def _head(path: Path, separator: str) -> tuple[list[str], str]:
-    """The names in a text file's first line, and how that line ends. A second column of one name gets a number behind it."""
-    with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
-        first = file.readline(_LONGEST_HEAD)
-        while first.count(b'"') % 2 and len(first) < _LONGEST_HEAD and (more := file.readline(_LONGEST_HEAD)):
-            first += more  # a line end within quotes
-    text = first.decode("utf-8-sig")
+def _names(path: Path) -> list[str]:
+    """The names in a text file's first line. A column without a name gets one, a second of one name a number behind it."""
     names: list[str] = []
-    for number, name in enumerate(next(csv.reader(io.StringIO(text, newline=""), delimiter=separator), [])):
-        free = name or f"column{number}"
+    for number, cell in enumerate(next(records(path), [])):
+        name = free = cell.strip() or f"column{number}"
         repeated = 0
         while free in names:
             repeated += 1
             free = f"{name}_{repeated}"
         names.append(free)
-    return names, "\\r\\n" if text.endswith("\r\n") else "\\n"
+    return names
 
 
 def _read_parquet(engine: Any, path: Path) -> ibis.Table:

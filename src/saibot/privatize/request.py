@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
+from saibot.errors import InvalidInput, UnsupportedPlan
 from saibot.privacy.budget import Budget, plain
 from saibot.privacy.events import Event, PureEvent
 from saibot.privacy.mechanisms import Plan, PlanRequest
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize.aggregate import Rows
-from saibot.privatize.card import Card, ComponentFacts
+from saibot.privatize.card import BoughtBounds, Card, ComponentFacts
 from saibot.privatize.prepare import Grid
 from saibot.privatize.read import BackendName
 from saibot.privatize.schema import Column, ReleaseKey
@@ -36,11 +37,37 @@ class ReleaseRequest:
     calibration: str | None = None
     allocation: str | None = None
     paper_preparation: bool = False
-    per_tuple: bool = False
+    model: Literal["central", "local"] = "central"  # local: the table is one individual's own row, see `local.py`
     new_version: bool = False
+    yes: bool = False  # goes on where the provider would be asked
     part: Literal["train", "test"] | None = None  # of a table that was divided; the card is then `card.for_request(part)`
     split: str | None = None  # which recorded split, where the part was moved since
     backend: BackendName = "duckdb"
+
+    def __post_init__(self) -> None:
+        if self.model == "local":
+            _check_one_can_do_it_alone(self)
+
+
+def _check_one_can_do_it_alone(request: ReleaseRequest) -> None:
+    """The local model has no table to read from: whatever is taken from all rows together is not for it."""
+    card = request.card
+    if request.neighbours is not Neighbours.REPLACE_ONE or card.dataset.id is not None:
+        raise UnsupportedPlan(
+            "the local model protects one row of each individual under replace-one.",
+            hint='It needs a card with neighbours = "replace-one" and without id.',
+        )
+    bought = [card.features[name] for name in request.features or card.features if name in card.features]
+    if any(isinstance(facts.bounds, BoughtBounds) for facts in bought):
+        raise InvalidInput(
+            "bounds are bought from all rows together, which the local model does not have.",
+            hint="It needs a card with public bounds.",
+        )
+    if card.component is not None or request.paper_preparation:
+        raise InvalidInput(
+            "a component is found from all rows together, which the local model does not have.",
+            hint="It needs a card without a component, and no preparation but the card's.",
+        )
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from saibot.privacy.ledger import Ledger
 from saibot.privacy.samples import Sample
 from saibot.privatize.frames import frame_columns, frame_names, is_frame
 from saibot.privatize.known_rows import resembling, samples_of
-from saibot.privatize.read import CSV_ENDINGS, PARQUET_ENDINGS, Source
+from saibot.privatize.read import PARQUET_ENDINGS, Source
+from saibot.privatize.text_file import CSV_ENDINGS
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,36 @@
-"""A first dataset card from a table's column names and types. Never from its values: bounds are the provider's to state."""
+"""A first dataset card from a table's column names, and their types where the file declares them. Never from its rows.
+
+A text file declares no types: to find some, rows would have to be read, and one row could change them. So every column of it
+is offered both ways, as numbers and as categories, and none is released that its provider has not chosen.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+from saibot.privatize.blanks import BOUNDS, LEVELS
+from saibot.privatize.heading import read_names
 from saibot.privatize.read import open_table
+from saibot.privatize.text_file import is_text_file
 
 
-def card_template(table: Path) -> str:
-    """TOML text with a place for every public fact, to be filled in by hand."""
-    schema = open_table(table).table.schema()
+def card_template(table: Path, *, header_is_names: bool = False) -> str:
+    """TOML text with a place for every public fact, to be filled in by hand.
+
+    A text file whose first line cannot be one of names is refused, unless `header_is_names` vouches for it.
+    """
+    if is_text_file(table):
+        features = _choices(read_names(table, sure=header_is_names))
+        looked_at = "the names of columns were looked at"
+    else:
+        features = _typed(table)
+        looked_at = "column names and types were looked at"
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", table.name.split(".")[0]).strip("-") or "dataset"
     lines = [
         "# Every public fact about this table, stated before any row is read. Lines with FILL need you.",
-        "# Nothing below was taken from the rows: only column names and types were looked at.",
+        f"# Nothing below was taken from the rows: only {looked_at}.",
         "[dataset]",
         f'name = "{name}"            # identity in the ledger and on the platform',
         'title = ""',
@@ -24,34 +40,71 @@ def card_template(table: Path) -> str:
         "[budget]",
         'cap = { epsilon = "1", delta = "1e-6" }  # of everything that will ever be released about these rows',
         "",
-    ]
-    for column, kind in schema.items():
-        label = re.sub(r"[*:=]", "_", column)
-        entry = [f"[features.{_quoted(label)}]"] + ([f"column = {_quoted(column, always=True)}"] if label != column else [])
-        if kind.is_numeric() or kind.is_boolean():
-            bounds = "[0, 1]" if kind.is_boolean() else "[FILL, FILL]"
-            lines += [*entry, f'bounds = {bounds}   # public; or {{ buy = "0.1" }}', 'unit = ""', ""]
-        elif kind.is_string():
-            lines += [
-                f"# column {column!r} is text: list its public levels to use it as a feature, or use it as a key below"
-            ]
-            lines += [f"# {line}" for line in entry] + ['# levels = ["FILL", "FILL"]', ""]
-        else:
-            lines += [f"# column {column!r} holds {kind}: use it as a key below", ""]
-    lines += [
+        *features,
         "# A key to join on (--key KEY), with its public list of values: keep one of the four domains.",
         "# Provider and requester share the id of a domain, and best its list: so a platform knows that their tables join.",
         "# [keys.KEY]",
         '# column = "FILL"',
         '# domain = { file = "FILL.csv", id = "FILL", version = 1 }  # keys in the first column, below a heading',
-        '# domain = { values = ["FILL", "FILL"], id = "FILL", version = 1 }',
+        f'# domain = {{ values = {LEVELS}, id = "FILL", version = 1 }}',
         "# domain = { range = [1, 99] }  # whole numbers, both ends included; has an id by itself",
         '# domain = { dates = ["2013-01-01", "2013-12-31"] }  # every day; has an id by itself',
     ]
     return "\n".join(lines) + "\n"
 
 
-def _quoted(name: str, *, always: bool = False) -> str:
-    if not always and re.fullmatch(r"[A-Za-z0-9_-]+", name):
-        return name
-    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+def _choices(columns: list[str]) -> list[str]:
+    """For every column of a text file two lines, both commented out."""
+    lines = [
+        "# Of each column that is to be released, take the # off one line and fill it in: public bounds for numbers",
+        '# (or bounds = { buy = "0.1" }; unit = "year" may stand beside them), public levels for categories.',
+        "# Columns whose lines stay as they are stay at home.",
+        "[features]",
+    ]
+    for column, label in _labels(columns).items():
+        named = f"column = {_text(column)}, " if label != column else ""
+        lines += [
+            f"# {_key(label)} = {{ {named}bounds = {BOUNDS} }}",
+            f"# {_key(label)} = {{ {named}levels = {LEVELS} }}",
+        ]
+    return [*lines, ""]
+
+
+def _typed(table: Path) -> list[str]:
+    """A place for every column by its declared type."""
+    schema = open_table(table).table.schema()
+    lines = []
+    for column, label in _labels(list(schema)).items():
+        kind = schema[column]
+        entry = [f"[features.{_key(label)}]"] + ([f"column = {_text(column)}"] if label != column else [])
+        if kind.is_numeric() or kind.is_boolean():
+            bounds = "[0, 1]" if kind.is_boolean() else BOUNDS
+            lines += [*entry, f'bounds = {bounds}   # public; or {{ buy = "0.1" }}', 'unit = ""', ""]
+        elif kind.is_string():
+            lines += [
+                f"# column {_text(column)} is text: list its public levels to use it as a feature, or use it as a key below"
+            ]
+            lines += [f"# {line}" for line in entry] + [f"# levels = {LEVELS}", ""]
+        else:
+            lines += [f"# column {_text(column)} holds {kind}: use it as a key below", ""]
+    return lines
+
+
+def _labels(columns: list[str]) -> dict[str, str]:
+    """For every column the name of its feature, which has no mark of the algebra in it."""
+    labels: dict[str, str] = {}
+    for column in columns:
+        label = re.sub(r"[*:=]", "_", column) if column != "1" else "column_1"
+        while label in labels.values() or (label != column and label in columns):
+            label += "_"
+        labels[column] = label
+    return labels
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+
+
+def _text(text: str) -> str:
+    """A TOML string on one line, whatever is in it: JSON's are that, but for one control character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,5 +1,6 @@
 """The sketch: its content, its file and the public key domains it speaks of."""
 
+from saibot.sketch.collecting import collect
 from saibot.sketch.domain import OTHER, KeyDomain
 from saibot.sketch.file import SUFFIX, read_sketch, write_sketch
 from saibot.sketch.header import Feature, Header, Key, KeyPart
@@ -15,6 +16,7 @@ __all__ = [
     "KeyPart",
     "LevelTable",
     "Sketch",
+    "collect",
     "read_sketch",
     "write_sketch",
 ]

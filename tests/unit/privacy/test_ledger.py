@@ -20,11 +20,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from saibot.errors import BudgetExceeded, LedgerConflict, SaibotError, SourceChanged
-from saibot.privacy.account import Charge
+from saibot.errors import BudgetExceeded, InvalidInput, LedgerConflict, SaibotError
+from saibot.privacy.account import MOST_COMBINATIONS, Charge, Share, epsilon_of
 from saibot.privacy.budget import Budget
 from saibot.privacy.calibration import analytic_mu
-from saibot.privacy.events import GaussianEvent, PureEvent
+from saibot.privacy.events import GaussianEvent, PureEvent, Spent
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.ledger_file import LedgerFile
 from saibot.privacy.neighbours import Neighbours
@@ -41,8 +41,10 @@ def ledger(tmp_path: Path) -> Ledger:
 def pure(epsilon: str, **other: Any) -> Charge:
     """A charge of so much epsilon against the cap, each for a release of its own unless said otherwise."""
     facts: dict[str, Any] = {
+        "account": other.get("dataset", "taxi"),
         "dataset": "taxi",
         "neighbours": Neighbours.REPLACE_ONE,
+        "unit": None,
         "cap": CAP,
         "asked": Budget(epsilon),
         "events": (PureEvent(Decimal(epsilon)),),
@@ -123,7 +125,7 @@ def test_events_come_back_bit_by_bit(ledger: Ledger):
 def test_datasets_are_accounted_for_apart(ledger: Ledger):
     ledger.charge(pure("0.9"))
     ledger.charge(pure("0.9", dataset="bikes", cap=Budget("2"), source=b"rows of bikes"))
-    assert [(a.dataset, a.cap) for a in ledger.accounts()] == [("bikes", Budget("2")), ("taxi", CAP)]
+    assert [(a.name, a.cap) for a in ledger.accounts()] == [("bikes", Budget("2")), ("taxi", CAP)]
     assert ledger.account("trains") is None
 
 
@@ -194,8 +196,8 @@ def refused_charges() -> list[tuple[Charge, type[SaibotError]]]:
         (gaussian(parts=1), BudgetExceeded),
         (pure("0.1", neighbours=Neighbours.ADD_REMOVE), LedgerConflict),
         (pure("0.1", cap=Budget("2", "1e-6")), LedgerConflict),
-        (pure("0.1", source=b"other rows"), SourceChanged),
         (pure("0.8", source=b"other rows", new_version=True), BudgetExceeded),
+        (pure("0.1", account="bikes"), LedgerConflict),
     ]
 
 
@@ -253,36 +255,150 @@ def test_the_neighbouring_relation_is_fixed_at_first_use(ledger: Ledger):
         ledger.charge(pure("0.1", neighbours=Neighbours.ADD_REMOVE))
 
 
-def test_changed_rows_are_refused_unless_they_are_said_to_be_a_new_version(ledger: Ledger):
-    assert ledger.charge(pure("0.3")).edition == 1
-    with pytest.raises(SourceChanged, match="--new-version"):
-        ledger.charge(pure("0.3", source=b"rows of May"))
-    assert ledger.charge(pure("0.3", source=b"rows of May", new_version=True)).edition == 2
-    assert ledger.charge(pure("0.3", source=b"rows of May")).edition == 2
-    with pytest.raises(BudgetExceeded):  # and it was charged anew: 0.9 is spent
-        ledger.charge(pure("0.2", source=b"rows of June", new_version=True))
+def test_whether_rows_have_changed_decides_nothing_but_what_the_provider_is_told(ledger: Ledger):
+    """Neighbouring histories, one in which a row has changed and one in which none has, get the same answers."""
+    entries = [ledger.charge(pure("0.1")), ledger.charge(pure("0.2")), ledger.charge(pure("0.3", new_version=True))]
+    other = Ledger(ledger.home.with_name("other"))
+    rows = iter([b"rows", b"rows of May", b"rows of May"])
+    changed = [
+        other.charge(pure("0.1", source=next(rows))),
+        other.charge(pure("0.2", source=next(rows))),
+        other.charge(pure("0.3", source=next(rows), new_version=True)),
+    ]
+    assert [replace(e, created="") for e in entries] == [replace(e, created="") for e in changed]
+    assert [entry.edition for entry in entries] == [1, 1, 2]
+    assert not ledger.changed(b"rows", dataset="taxi") and other.changed(b"rows", dataset="taxi")
+    assert not other.changed(b"rows", dataset="taxi", entry=changed[0])
 
 
-def test_the_same_rows_have_no_second_cap_under_another_name(ledger: Ledger):
-    """Nor have the rows of an earlier edition, nor those of a dataset that exists already."""
-    ledger.charge(pure("1", dataset="taxi-train"))
-    ledger.charge(pure("0.3", dataset="bikes", source=b"rows of bikes"))
-    before = dump(ledger)
-    for charge in (pure("1", dataset="taxi-test"), pure("0.1", dataset="bikes", new_version=True)):
-        with pytest.raises(LedgerConflict, match="are those of 'taxi-train'"):
-            ledger.check(charge)
-        with pytest.raises(LedgerConflict, match="are those of 'taxi-train'"):
-            ledger.charge(charge)
-    assert dump(ledger) == before
-    ledger.charge(pure("0.3", dataset="bikes", source=b"bikes of May", new_version=True))
-    with pytest.raises(LedgerConflict, match="are those of 'bikes'"):
-        ledger.charge(pure("0.3", dataset="cycles", source=b"rows of bikes"))
-    assert ledger.charge(pure("1", dataset="taxi-test", source=b"other rows")).edition == 1
+def test_every_new_version_counts_and_is_charged(ledger: Ledger):
+    assert [ledger.charge(pure("0.3", new_version=True)).edition for _ in range(3)] == [1, 2, 3]
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(pure("0.2", new_version=True))
+    assert ledger.charge(pure("0.1")).edition == 3
 
 
-def test_new_version_with_the_same_rows_is_no_new_edition(ledger: Ledger):
+# ------------------------------------------------------------------------------------------------ individuals
+
+
+def test_datasets_on_one_account_share_its_cap(ledger: Ledger):
+    ledger.charge(pure("0.7", dataset="taxi-by-day", account="drivers"))
+    with pytest.raises(BudgetExceeded, match=r"left of the cap of the account 'drivers', .*saibot ledger drivers"):
+        ledger.charge(pure("0.4", dataset="taxi-by-zone", account="drivers"))
+    ledger.charge(pure("0.3", dataset="taxi-by-zone", account="drivers"))
+    assert [account.name for account in ledger.accounts()] == ["drivers"]
+    assert ledger.account_of("taxi-by-zone") == "drivers" and ledger.account_of("bikes") is None
+
+
+def test_a_dataset_cannot_leave_its_account_for_a_fresh_cap(ledger: Ledger):
+    ledger.charge(pure("1"))
+    with pytest.raises(LedgerConflict, match="is on the account 'taxi'"):
+        ledger.charge(pure("1", account="somebody-else"))
+
+
+def test_of_a_split_the_part_that_cost_more_counts(ledger: Ledger):
+    train, test = Share("s1", "train"), Share("s1", "test")
+    ledger.charge(pure("0.6", share=train))
+    ledger.charge(pure("1", share=test, release=b"test"))
+    account = ledger.account("taxi")
+    assert account is not None and account.spent_epsilon == pytest.approx(1)
+    ledger.charge(pure("0.4", share=train))  # still nobody has more than 1
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(pure("0.01", share=train))
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(pure("0.01"))
+
+
+def test_a_whole_table_a_second_split_and_unrecorded_parts_add(ledger: Ledger):
+    """The case of the audit: a release of all rows and then of both parts came to 1.455 under a cap of 1."""
+    ledger.charge(gaussian(parts=1))
+    for share in (Share("s1", "train"), Share("s1", "test"), None):
+        with pytest.raises(BudgetExceeded):
+            ledger.charge(replace(gaussian(parts=1), share=share))
+    other = Ledger(ledger.home.with_name("other"))
+    wide = Budget("10", "1e-6")
+    for share in (None, Share("s1", "train"), Share("s1", "test")):
+        other.charge(replace(gaussian(parts=1), share=share, cap=wide))
+    assert other.account("taxi").spent_epsilon == pytest.approx(1.455, abs=0.01)  # type: ignore[union-attr]
+    before = other.account("taxi").spent_epsilon  # type: ignore[union-attr]
+    other.charge(replace(gaussian(parts=1), share=Share("s2", "train"), cap=wide))
+    assert other.account("taxi").spent_epsilon > before + 0.2  # type: ignore[union-attr]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["whole", "a.train", "a.test", "b.train", "b.test"]), st.integers(1, 9), st.booleans()),
+        min_size=1,
+        max_size=7,
+    )
+)
+def test_an_account_comes_to_the_largest_total_of_any_individual(history: list[tuple[str, int, bool]]):
+    """Individuals are enumerated one by one, in all combinations of parts that they can be in."""
+    releases, cap = [], Budget("50", "1e-6")
+    for place, tenths, gauss in history:
+        split, _, part = place.partition(".")
+        events = (GaussianEvent(tenths / 10, 12),) if gauss else (PureEvent(Decimal(tenths) / 10),)
+        releases.append((Share(split, part) if part else None, events))
+    totals = []
+    for in_a in ("train", "test"):
+        for in_b in ("train", "test"):
+            seen = [e for share, e in releases if share is None or share.part == {"a": in_a, "b": in_b}[share.split]]
+            totals.append(Spent.of_releases(seen, cap).epsilon_at(cap.delta))
+    assert epsilon_of(releases, cap) == pytest.approx(max(totals))
+
+
+def test_with_too_many_splits_to_enumerate_everybody_counts_as_in_all_parts():
+    splits = MOST_COMBINATIONS.bit_length()
+    releases = [(Share(f"s{i}", part), (PureEvent(Decimal("0.1")),)) for i in range(splits) for part in ("train", "test")]
+    assert epsilon_of(releases, Budget("9")) == pytest.approx(0.2 * splits)
+    assert epsilon_of(releases[:6], Budget("9")) == pytest.approx(0.3)
+
+
+def test_several_charges_are_checked_together(ledger: Ledger):
+    ledger.check(pure("0.6"))
+    with pytest.raises(BudgetExceeded):
+        ledger.check(pure("0.6"), pure("0.6", release=b"another"))
+    ledger.check(pure("0.6", share=Share("s", "train")), pure("0.6", share=Share("s", "test")))
+    assert ledger.accounts() == []
+
+
+def test_a_release_by_row_never_enters_an_account_of_individuals(ledger: Ledger):
+    ledger.charge(pure("0.3", unit="patient"))
+    with pytest.raises(LedgerConflict, match="protects individuals, told apart by 'patient'"):
+        ledger.charge(pure("0.3"))
+    with pytest.raises(LedgerConflict, match="nothing shows that these are the same"):
+        ledger.charge(pure("0.3", unit="ward"))
+    ledger.charge(pure("0.3", unit="patient", release=b"another"))
+    assert ledger.account("taxi").unit == "patient"  # type: ignore[union-attr]
+
+
+def test_a_release_by_individual_may_enter_an_account_of_rows(ledger: Ledger):
+    """At its own price if it keeps several rows of each; at twice that if one: a row may change hands, which moves two."""
     ledger.charge(pure("0.3"))
-    assert ledger.charge(pure("0.3", new_version=True)).edition == 1
+    ledger.charge(pure("0.3", unit="patient", rows_per_individual=2))
+    account = ledger.account("taxi")
+    assert account is not None and account.unit is None and account.spent_epsilon == pytest.approx(0.6)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(pure("0.3", unit="patient"))
+    ledger.charge(pure("0.1", unit="patient"))
+    assert ledger.account("taxi").spent_epsilon == pytest.approx(0.8)  # type: ignore[union-attr]
+
+
+def test_a_split_counts_once_its_parts_are_written_and_no_longer_than_they_stay(ledger: Ledger):
+    first = ledger.begin_split(unit=None, train="/t/a.train.csv", test="/t/a.test.csv")
+    assert ledger.share_of(place="/t/a.train.csv", part="train") is None  # a crash may come before the files
+    ledger.split_written(first, train_source=b"1", test_source=b"2")
+    assert ledger.share_of(place="/t/a.train.csv", part="train") == (Share(first, "train"), None, b"1")
+    assert ledger.share_of(place="/t/a.test.csv", part="test") == (Share(first, "test"), None, b"2")
+    assert ledger.share_of(place="/t/a.test.csv", part="train") is None  # a test part is no training part
+    second = ledger.begin_split(unit="id", train="/t/a.train.csv", test="/t/a.test.csv")
+    assert ledger.share_of(place="/t/a.train.csv", part="train") is None  # half of the files may be the new ones
+    assert ledger.share_of(place="/elsewhere", part="train", split=first) == (Share(first, "train"), None, b"1")
+    ledger.split_written(second, train_source=b"3", test_source=b"4")
+    assert ledger.share_of(place="/t/a.train.csv", part="train") == (Share(second, "train"), "id", b"3")
+    with pytest.raises(InvalidInput, match="no split 'nope'"):
+        ledger.share_of(place="", part="train", split="nope")
 
 
 # ------------------------------------------------------------------------------------------------ the same release again
@@ -292,19 +408,25 @@ def test_the_same_release_is_found_again_and_costs_nothing(ledger: Ledger):
     entry = ledger.charge(pure("0.6"))
     ledger.receipt(entry, "a" * 64)
     before = dump(ledger)
-    found = ledger.find(pure("0.6"))
+    found = ledger.find("taxi", pure("0.6").release)
     assert found is not None and found == replace(entry, digest="a" * 64)
     assert dump(ledger) == before
 
 
 def test_only_a_finished_release_of_this_very_request_is_found(ledger: Ledger):
-    assert ledger.find(pure("0.3")) is None
+    release = pure("0.3").release
+    assert ledger.find("taxi", release) is None
     ledger.charge(pure("0.3"))  # crashed: no receipt
-    assert ledger.find(pure("0.3")) is None
+    assert ledger.find("taxi", release) is None
     ledger.receipt(ledger.charge(pure("0.3")), "a" * 64)
-    assert ledger.find(pure("0.3")).number == 2  # type: ignore[union-attr]
-    assert ledger.find(pure("0.3", release=b"another plan")) is None
-    assert ledger.find(pure("0.3", dataset="bikes")) is None
+    assert ledger.find("taxi", release).number == 2  # type: ignore[union-attr]
+    assert ledger.find("taxi", b"another plan") is None
+    assert ledger.find("bikes", release) is None
+
+
+def test_every_purpose_has_a_secret_of_its_own(ledger: Ledger, tmp_path: Path):
+    assert ledger.secret("a") == Ledger(ledger.home).secret("a") != ledger.secret("b")
+    assert ledger.secret("a") != Ledger(tmp_path / "another").secret("a")
 
 
 def test_a_fingerprint_depends_on_the_rows_and_on_nothing_else_that_changes(ledger: Ledger):
@@ -328,18 +450,19 @@ def test_a_fingerprint_tells_nobody_else_anything(ledger: Ledger, tmp_path: Path
     "statement",
     [
         "UPDATE charge SET events = '[]'",
-        "UPDATE dataset SET cap_epsilon = '100'",
+        "UPDATE account SET cap_epsilon = '100'",
         "UPDATE receipt SET digest = 'x'",
         "UPDATE secret SET hash_key = x'00'",
         "DELETE FROM charge",
-        "DELETE FROM dataset",
+        "DELETE FROM account",
         "DELETE FROM receipt",
         "DELETE FROM secret",
-        "INSERT OR REPLACE INTO charge SELECT id, dataset, edition, source, release, asked, '[]', created FROM charge",
-        "REPLACE INTO dataset SELECT name, neighbours, '100', cap_delta, created FROM dataset",
+        "INSERT OR REPLACE INTO charge SELECT id, account, dataset, edition, split, part, source, release, asked, '[]', "
+        "created FROM charge",
+        "REPLACE INTO account SELECT name, neighbours, unit, '100', cap_delta, created FROM account",
         "REPLACE INTO receipt SELECT charge, 'x', created FROM receipt",
         "REPLACE INTO secret VALUES (1, x'00')",
-        "INSERT INTO dataset SELECT name, neighbours, '9', '0', created FROM dataset WHERE 1 "
+        "INSERT INTO account SELECT name, neighbours, unit, '9', '0', created FROM account WHERE 1 "
         "ON CONFLICT (name) DO UPDATE SET cap_epsilon = '9'",
     ],
 )
@@ -468,7 +591,7 @@ def test_a_kill_between_charge_and_receipt_leaves_the_charge_and_the_account_say
     (release,) = account.to_json()["releases"]
     assert release["digest"] is None and release["state"] == "spent, nothing released"
     assert account.spent_epsilon == pytest.approx(0.6)
-    assert ledger.find(pure("0.6")) is None  # nothing to hand out again
+    assert ledger.find("taxi", pure("0.6").release) is None  # nothing to hand out again
     with pytest.raises(BudgetExceeded, match=r"ε=0\.4 at"):  # and nothing is refunded
         ledger.charge(pure("0.6"))
 
@@ -614,8 +737,8 @@ def test_an_event_that_a_newer_saibot_wrote_stops_every_further_charge(ledger: L
     ledger.charge(pure("0.1"))
     with sqlite3.connect(ledger.home / "ledger.sqlite") as db:
         db.execute(
-            "INSERT INTO charge (dataset, edition, source, release, asked, events, created) "
-            "SELECT dataset, edition, source, x'00', asked, '[{\"kind\": \"renyi\"}]', created FROM charge"
+            "INSERT INTO charge (account, dataset, edition, source, release, asked, events, created) "
+            "SELECT account, dataset, edition, source, x'00', asked, '[{\"kind\": \"renyi\"}]', created FROM charge"
         )
     with pytest.raises(SaibotError, match="unknown kind 'renyi'"):
         ledger.charge(pure("0.1"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -232,27 +233,28 @@ def test_buying_more_than_there_is_is_refused_before_anything_is_spent(ledger: L
     assert ledger.accounts() == []
 
 
-@pytest.mark.parametrize("terms", [{}, {"per_tuple": True}], ids=["bought bounds", "row by row"])
-def test_a_key_that_cannot_be_read_is_found_before_anything_is_spent(
-    ledger: Ledger, tmp_path: Path, terms: dict[str, Any]
-) -> None:
+def test_a_key_that_cannot_be_read_is_found_before_anything_is_spent(ledger: Ledger, tmp_path: Path) -> None:
     raw = pa.array([b"SECRET-4711\xff", b"a"])
     text = pa.Array.from_buffers(pa.string(), 2, raw.buffers())  # not UTF-8, as a careless writer leaves it
     parquet.write_table(pa.table({"k": text, "x": [1.0, 2.0], "y": [1.0, 2.0]}), tmp_path / "t.parquet")
     document = card(keys={"k": {"domain": {"values": ["a"], "id": "k"}}})
-    if terms:
-        document["features"] = {"y": {"bounds": [-10, 10]}}
     with pytest.raises(InvalidTable, match="cannot be read") as caught:
-        buy(tmp_path / "t.parquet", ledger, document, Budget("1", "1e-6"), key="k", **terms)
+        buy(tmp_path / "t.parquet", ledger, document, Budget("1", "1e-6"), key="k")
     assert "SECRET" not in str(caught.value)
     assert ledger.accounts() == []
 
 
-def test_text_in_a_column_whose_bounds_are_bought_is_found_before_anything_is_spent(ledger: Ledger) -> None:
-    table = pd.DataFrame({"x": ["SECRET-4711", "2"], "y": [1.0, 2.0]})
-    with pytest.raises(InvalidTable) as caught:
-        buy(table, ledger, card(), Budget("1", "1e-6"))
+def test_a_column_of_texts_whose_bounds_are_bought_is_pointed_out_before_anything_is_spent(ledger: Ledger) -> None:
+    table = pd.DataFrame({"x": ["SECRET-4711", "two"], "y": [1.0, 2.0]})
+    request = ReleaseRequest(Card.parse(card()), Budget("1", "1e-6"), Neighbours.REPLACE_ONE)
+    heard: list[str] = []
+    with pytest.raises(InvalidInput, match="Nothing was charged"):
+        privatize(table, request, ledger, ask=lambda doubt: heard.append(doubt.text) is not None)
+    assert heard == ["no cell of column 'x' reads as a number; such cells count as missing."] and ledger.accounts() == []
+    with pytest.raises(InvalidInput, match=r"reads as a number.*--yes") as caught:
+        privatize(table, request, ledger)
     assert "4711" not in str(caught.value) and ledger.accounts() == []
+    assert privatize(table, replace(request, yes=True), ledger).notes == tuple(heard)
 
 
 # ------------------------------------------------------------------------------------------------ the component
@@ -362,9 +364,9 @@ def test_what_a_component_cannot_do_is_refused_before_anything_is_spent(ledger: 
     with pytest.raises(InvalidCard, match="no feature"):
         buy(table, ledger, card(features=LINE, component=COMPONENT | {"of": ["x", "w"]}), Budget("1", "1e-6"))
     with pytest.raises(InvalidInput, match="local model"):
-        buy(table, ledger, card(features=LINE, component=COMPONENT), Budget("1", "1e-6"), per_tuple=True)
+        buy(table[:1], ledger, card(features=LINE, component=COMPONENT), Budget("1", "1e-6"), model="local")
     with pytest.raises(InvalidInput, match="local model"):
-        buy(skewed(50), ledger, card(), Budget("1", "1e-6"), per_tuple=True)
+        buy(skewed(1), ledger, card(), Budget("1", "1e-6"), model="local")
     with pytest.raises(UnsupportedPlan, match="at least two features"):
         buy(
             table,

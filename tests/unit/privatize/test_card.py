@@ -286,12 +286,19 @@ def test_a_template_with_bounds_still_to_be_filled_in_says_so(tmp_path: Path) ->
     table = tmp_path / "rows.csv"
     table.write_text("x,y\n1,2\n", encoding="utf-8")
     path = tmp_path / "card.toml"
-    path.write_text(card_template(table), encoding="utf-8")
-    with pytest.raises(InvalidCard, match="still says FILL") as caught:
+    template = card_template(table)
+    path.write_text(template, encoding="utf-8")
+    with pytest.raises(InvalidCard, match="no feature yet") as caught:
         Card.read(path)
-    assert "public bounds of each feature" in str(caught.value) and "TOML" not in str(caught.value)
-    path.write_text(path.read_text(encoding="utf-8").replace("[FILL, FILL]", "[0, 9]"), encoding="utf-8")
-    assert Card.read(path).features["y"].bounds == (0, 9)
+    assert "take the # off" in str(caught.value)
+    chosen = template.replace("# y = { bounds", "y = { bounds")
+    path.write_text(chosen, encoding="utf-8")
+    (line,) = (number for number, text in enumerate(chosen.splitlines(), start=1) if text.startswith("y = "))
+    with pytest.raises(InvalidCard, match=f"still says FILL: line {line}") as caught:
+        Card.read(path)
+    assert "public bounds or levels" in str(caught.value) and "TOML" not in str(caught.value)
+    path.write_text(chosen.replace("[FILL, FILL]", "[0, 9]"), encoding="utf-8")
+    assert Card.read(path).features["y"].bounds == (0, 9) and "x" not in Card.read(path).features
 
 
 def test_a_part_of_a_request_is_a_dataset_of_its_own_without_key_levels() -> None:

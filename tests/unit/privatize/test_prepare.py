@@ -110,15 +110,23 @@ def test_every_numeric_type_is_read_as_its_number(ready: Callable[..., Prepared]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_text_is_refused_unless_the_card_calls_it_missing(ready: Callable[..., Prepared], backend: str) -> None:
-    frame = pl.DataFrame({"x": ["45", "120", "-30", "NA", "SECRET-4711", "", None, "1e3", "nan", "inf"]})
-    with pytest.raises(SaibotError, match="needs numbers") as caught:
-        ready(frame, NUMERIC, backend=backend)
-    assert "4711" not in str(caught.value)
-    card = NUMERIC | {"features": {"x": {"bounds": [-30, 120], "text": "missing", "missing": 82.5}}}
+def test_text_that_is_no_number_is_missing_and_no_other_cell_is_read_differently_for_it(
+    ready: Callable[..., Prepared], backend: str
+) -> None:
+    cells = ["45", "120", "-30", "NA", "SECRET-4711", "", None, "1e3", "nan", "inf", " 45 ", "true", "1_0", "0x10", "4,5"]
+    card = NUMERIC | {"features": {"x": {"bounds": [-30, 120], "missing": 82.5}}}
     one, half = 1 << 15, 1 << 14
-    found = [row[0] for row in steps(ready, frame, card, backend=backend)]
-    assert found == [0, one, -one, half, half, half, half, one, half, one]
+    true = math.floor((1 - 45) / 75 * one + 0.5)
+    expected = [0, one, -one, half, half, half, half, one, half, one, 0, true, half, half, half]
+    assert [row[0] for row in steps(ready, pl.DataFrame({"x": cells}), card, backend=backend)] == expected
+    for cell, step in zip(cells, expected, strict=True):  # alone in its table, each means the same
+        assert steps(ready, pl.DataFrame({"x": pl.Series([cell], dtype=pl.String)}), card, backend=backend) == [[step]]
+
+
+def test_a_card_cannot_ask_for_the_whole_table_to_be_refused_because_of_one_cell() -> None:
+    with pytest.raises(InvalidCard, match="refusing the table would tell"):
+        Card.parse(NUMERIC | {"features": {"x": {"bounds": [0, 1], "text": "refuse"}}})
+    Card.parse(NUMERIC | {"features": {"x": {"bounds": [0, 1], "text": "missing"}}})
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -172,16 +180,18 @@ def test_no_bounds_let_a_value_leave_the_box(
     "lower, upper",
     [(1e15 + 1, 1e15 + 2), (-1e15 - 2, -1e15 - 1), (1e15 - 3, 1e15 + 5), (1e17, 1e17 + 16), (2.0**60, 2.0**60 + 256)],
 )
-@pytest.mark.parametrize("options", [{}, {"bound": Decimal("0.5")}, {"per_tuple": True}])
+@pytest.mark.parametrize("options", [{}, {"bound": Decimal("0.5")}, {"model": "local"}])
 def test_bounds_too_close_together_for_their_size_are_refused_before_anything_is_spent(
     ledger: Ledger, lower: float, upper: float, options: dict[str, Any]
 ) -> None:
     """Engines agree on fifteen digits of a constant. With those alone, both bounds would be one number, or nearly."""
     card = Card.parse(NUMERIC | {"features": {"x": {"bounds": [lower, upper]}, "y": {"bounds": {"buy": "0.1"}}}})
-    for features in (("x",),) if "per_tuple" in options else (("x",), ("x", "y")):
+    local = "model" in options
+    table = pl.DataFrame({"x": [lower, upper, 7.0], "y": [1.0, 2.0, 3.0]})[: 1 if local else 3]
+    for features in (("x",),) if local else (("x",), ("x", "y")):
         request = ReleaseRequest(card, Budget("1", "1e-6"), Neighbours.REPLACE_ONE, features=features, **options)
         with pytest.raises(InvalidCard, match="'x' are too close together"):
-            privatize(pl.DataFrame({"x": [lower, upper, 7.0], "y": [1.0, 2.0, 3.0]}), request, ledger)
+            privatize(table, request, ledger)
     assert ledger.accounts() == []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 
@@ -11,7 +10,6 @@ from saibot.estimate.moments import exact_moments
 from saibot.search import RequestKey, SearchOptions, SearchRequest
 from saibot.search.engine import Engine
 from saibot.search.greedy import first_states
-from saibot.search.many_to_many import KeyedStatistics, many_to_many_r2
 from saibot.search.state import State
 from saibot.sketch import KeyDomain
 
@@ -91,25 +89,6 @@ def test_the_test_tables_r2_is_that_of_the_model_fitted_on_the_training_table(ex
     joined = np.column_stack([x, values[0][keys]])
     model = LinearRegression(tol=1e-13).fit(joined[:cut], y[:cut])
     assert held_out.r2_of(state) == pytest.approx(model.score(joined[cut:], y[cut:]), abs=1e-8)
-
-
-@pytest.mark.parametrize(("offset", "scale"), TRANSFORMS)
-def test_a_many_to_many_joins_r2_is_that_of_the_merged_table(offset, scale):
-    rng = np.random.default_rng(4)
-    keys, x, y, _ = request_table(rng, offset, scale, n=200)
-    moments = centred_moments(("x", "y"), np.column_stack([x, y]), keys, D)
-    providers = []
-    for _ in range(6):
-        places = rng.integers(0, D, 150)
-        providers.append((places, rng.normal(size=150) + 0.3 * places / D))
-    columns = [[np.bincount(places, values**power, D) for power in (0, 1, 2)] for places, values in providers]
-    counts, sums, squares = (np.array(column) for column in zip(*columns, strict=True))
-    found = many_to_many_r2(moments, KeyedStatistics(counts, sums, squares), "y")
-    own = pd.DataFrame({"k": keys, "x": x, "y": y})
-    for number, (places, values) in enumerate(providers):
-        merged = own.merge(pd.DataFrame({"k": places, "z": values}), on="k")
-        model = LinearRegression(tol=1e-13).fit(merged[["x", "z"]], merged["y"])
-        assert found[number] == pytest.approx(model.score(merged[["x", "z"]], merged["y"]), abs=1e-8)
 
 
 @pytest.mark.parametrize(("offset", "scale"), TRANSFORMS)

@@ -1,0 +1,1 @@
+"""From a figure's name to its numbers, drawing and checks: what all figures share."""

@@ -1,1 +1,0 @@
-"""Experiments: simulated corpora and what each mechanism makes of them. Noise here is seeded and proves nothing private."""
