@@ -40,16 +40,17 @@ def pupils(count: int = 20_000) -> pd.DataFrame:
 
 
 def search(platform: Platform, ledger: Path, cache: Path) -> None:
-    table = pupils()
-    held_out = np.random.default_rng().random(len(table)) < 0.25  # from the operating system's entropy
-    train, test = table[~held_out], table[held_out]
     requester = Requester(platform, ledger, cache=cache)
+    # Divided by the operating system's randomness, and noted in the ledger: nobody is in both parts, so each may have the
+    # whole budget.
+    parts = requester.split(pupils())
+    train, test = parts.train, parts.test
 
     found = requester.search(train, test, target="days_absent", key="home", features=["grade"], local=True)
     print("at home, with exact rows: nothing was sent and nothing spent")
     print(found.path().round(3).to_string(index=False))
 
-    asked = requester.search(train, test, target="days_absent", key="home", card=CARD, epsilon="1")
+    asked = requester.search(train, test, target="days_absent", key="home", card=CARD, epsilon="1", split=parts.id)
     print("\nwith a private request: two sketches were sent")
     print(asked.path().round(3).to_string(index=False))
 
