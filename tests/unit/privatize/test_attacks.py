@@ -12,12 +12,13 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from saibot.errors import BudgetExceeded
 from saibot.privacy.ledger import Ledger
-from saibot.privatize import Card, Prepared, ReleaseRequest, prepare
+from saibot.privatize import Card, Prepared, ReleaseRequest, contribute, prepare, privatize
 from saibot.privatize.aggregate import ExactStatistics, aggregate
-from saibot.privatize.split import split_frame
+from saibot.privatize.split import split_frame, split_table
 
-from .conftest import BUDGET, REPLACE_ONE
+from .conftest import BUDGET, REPLACE_ONE, SeededNoise
 
 OTHERS = 40
 TEN = {"x": {"bounds": [0, 10]}}
@@ -162,3 +163,30 @@ def test_a_level_is_hit_by_the_same_times_in_a_column_of_times_and_of_objects(ex
     objects = pd.DataFrame({"x": pd.Series([cell] * OTHERS + ["?"], dtype=object)})
     facts = card({"x": {"levels": [level]}})
     assert moved(exact(times, facts), exact(objects, facts)) <= 2
+
+
+# ------------------------------------------------------------------------------------------------ what leaves
+
+
+@pytest.mark.parametrize("key", ["a", "elsewhere"])
+def test_a_report_is_made_whatever_key_the_row_has(tmp_path: Path, key: str, seeded: Callable[[int], SeededNoise]):
+    """One that is not sent would tell that the key is none of the domain."""
+    facts = Card.parse(card(TEN, values("a", "b")))
+    request = ReleaseRequest(facts, BUDGET, REPLACE_ONE, key="k", allocation="equal")
+    made = contribute({"k": key, "x": 9}, request, Ledger(tmp_path), noise=seeded(1))
+    assert made.sketch.header.model == "local"
+
+
+def test_parts_divided_by_individual_are_no_parts_of_rows(ledger, tmp_path: Path, seeded: Callable[[int], SeededNoise]):
+    """Replaced by a row with another's id, a row leaves one part and enters the other: both releases are about it."""
+    pd.DataFrame({"who": [f"p{number // 2}" for number in range(60)], "x": 9.0}).to_csv(tmp_path / "t.csv", index=False)
+    parts = split_table(tmp_path / "t.csv", ledger, test=Decimal("0.5"), id_column="who")
+    facts = Card.parse(card(TEN) | {"budget": {"cap": {"epsilon": "1", "delta": "1e-6"}}})
+
+    def release(path: Path, part: Any) -> None:
+        request = ReleaseRequest(facts.for_request(part), BUDGET, REPLACE_ONE, part=part, allocation="equal")
+        privatize(path, request, ledger, noise=seeded(1))
+
+    release(parts.train, "train")
+    with pytest.raises(BudgetExceeded):
+        release(parts.test, "test")
