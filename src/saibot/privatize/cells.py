@@ -18,6 +18,7 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from functools import lru_cache
 
 import ibis
 import ibis.expr.types as ir
@@ -33,6 +34,7 @@ _DAY_AND_T = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})T"  # as Python writes times, and en
 _ZEROS = r"(:[0-9]{2}\.[0-9]*[1-9])0+$"  # at the end of a fraction: somebody else's microseconds write them for everybody
 _WHOLE_SECOND = r"(:[0-9]{2})\.0+$"
 _MIDNIGHT = r" 00:00:00$"
+_spellings = lru_cache(maxsize=4096)(spellings)  # every level is held against all others
 NO_TEXT = (OverflowError, ValueError, NotImplementedError)  # of a cell that Python cannot hold; the last one is of pandas
 
 
@@ -118,8 +120,8 @@ def number_in(cell: ir.Column) -> ir.FloatingColumn:
 def is_level(cell: ir.Column, level: str, levels: Sequence[str]) -> ir.BooleanValue:
     """Whether a cell is this level of a category. A level is text; a number, a truth or a date is compared by its value."""
     kind = cell.type()
-    others = {form for other in levels if other != level for form in (other, *spellings(other))}
-    forms = [level, *(form for form in spellings(level) if form not in others)]
+    others = {form for other in levels if other != level for form in (other, *_spellings(other))}
+    forms = [level, *(form for form in _spellings(level) if form not in others)]
     hit: ir.BooleanValue
     if kind.is_boolean():
         hit = (cell == (level == "true")) if level in ("true", "false") else ibis.literal(False)
