@@ -18,6 +18,7 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from functools import lru_cache
 
 import ibis
 import ibis.expr.types as ir
@@ -29,7 +30,12 @@ from saibot.sketch.domain import normal_key, spellings
 _BLANKS = " \t\n\r\v\f"
 NUMBER = r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?)$"
 _NUMBER = re.compile(NUMBER)
-_MIDNIGHT = r"[ T]00:00:00(\.0+)?$"
+_DAY_AND_T = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})T"  # as Python writes times, and engines with a blank
+_ZEROS = r"(:[0-9]{2}\.[0-9]*[1-9])0+$"  # at the end of a fraction: somebody else's microseconds write them for everybody
+_WHOLE_SECOND = r"(:[0-9]{2})\.0+$"
+_MIDNIGHT = r" 00:00:00$"
+_spellings = lru_cache(maxsize=4096)(spellings)  # every level is held against all others
+NO_TEXT = (OverflowError, ValueError, NotImplementedError)  # of a cell that Python cannot hold; the last one is of pandas
 
 
 # ------------------------------------------------------------------------------------------------ in memory
@@ -48,7 +54,8 @@ def text_of(cell: object) -> str:
             return _number_text(cell.real)
         case datetime():
             moment = cell if cell.tzinfo is None else cell.astimezone(UTC).replace(tzinfo=None)
-            return moment.isoformat() if moment.time() != moment.time().min else moment.date().isoformat()
+            whole_day = moment.time() == moment.time().min and not getattr(moment, "nanosecond", 0)  # of pandas
+            return moment.date().isoformat() if whole_day else moment.isoformat()
         case date():
             return cell.isoformat()
         case str():
@@ -83,14 +90,14 @@ def texts_of(values: pa.Array) -> list[str]:
     """The normal texts of cells; empty for one that Python cannot hold, as a date of the year 12000."""
     try:
         return [text_of(value) for value in values.to_pylist()]
-    except (OverflowError, ValueError):  # one such cell must not stop the release of all others
+    except NO_TEXT:  # one such cell must not stop the release of all others
         return [_scalar_text(value) for value in values]
 
 
 def _scalar_text(value: pa.Scalar) -> str:
     try:
         return text_of(value.as_py())
-    except (OverflowError, ValueError):
+    except NO_TEXT:
         return ""
 
 
@@ -115,8 +122,8 @@ def number_in(cell: ir.Column) -> ir.FloatingColumn:
 def is_level(cell: ir.Column, level: str, levels: Sequence[str]) -> ir.BooleanValue:
     """Whether a cell is this level of a category. A level is text; a number, a truth or a date is compared by its value."""
     kind = cell.type()
-    others = {form for other in levels if other != level for form in (other, *spellings(other))}
-    forms = [level, *(form for form in spellings(level) if form not in others)]
+    others = {form for other in levels if other != level for form in (other, *_spellings(other))}
+    forms = [level, *(form for form in _spellings(level) if form not in others)]
     hit: ir.BooleanValue
     if kind.is_boolean():
         hit = (cell == (level == "true")) if level in ("true", "false") else ibis.literal(False)
@@ -125,6 +132,7 @@ def is_level(cell: ir.Column, level: str, levels: Sequence[str]) -> ir.BooleanVa
         hit = number_in(cell).isin([_float(number) for number in numbers]) if numbers else ibis.literal(False)
     elif kind.is_date() or kind.is_timestamp():
         moment = _moment(level)
+        moment = moment if moment is not None and text_of(moment) in forms else None  # 20240101 is no day in a text either
         hit = (_timestamp(cell) == ibis.literal(moment, "timestamp")) if moment is not None else ibis.literal(False)
     else:
         decomposed = [unicodedata.normalize("NFD", form) for form in forms]
@@ -150,18 +158,27 @@ def comparable_text(cell: ir.Column) -> ir.StringValue:
     """A text that is the same for cells of the same value, whatever type holds them. For hashes that stay here."""
     kind = cell.type()
     if kind.is_numeric() or kind.is_boolean() or kind.is_null():
-        number = number_in(cell)
-        # A frame of floats holds a missing cell as NaN, and the same one as missing where somebody's text made it objects.
-        text = ibis.ifelse(number.isnan(), ibis.null("string"), number.cast("string"))
+        text = _number_as_text(number_in(cell))
     elif kind.is_date() or kind.is_timestamp():
-        text = _timestamp(cell).cast("string").re_replace(_MIDNIGHT, "")
+        text = _time_as_text(_timestamp(cell).cast("string"))
     elif kind.is_string():
-        text = ibis.coalesce(number_in(cell).cast("string"), cell.strip().re_replace(_MIDNIGHT, ""))
+        text = ibis.coalesce(_number_as_text(number_in(cell)), _time_as_text(cell.strip()))
     elif kind.is_uuid():
         text = cell.cast("string")
     else:  # a time of day, an interval: spelled by no two engines alike, and DuckDB stops at one beyond 24 hours
         text = ibis.literal("")
     return text.fill_null("")
+
+
+def _number_as_text(number: ir.FloatingColumn) -> ir.StringValue:
+    """Missing for NaN: a frame of floats holds a missing cell so, and as missing where somebody's text made it objects."""
+    unsigned = ibis.ifelse(number == _float(0.0), _float(0.0), number)  # of -0.0 the text that an object has is 0
+    return ibis.ifelse(number.isnan(), ibis.null("string"), unsigned.cast("string"))
+
+
+def _time_as_text(text: ir.StringValue) -> ir.StringValue:
+    blank = text.re_replace(_DAY_AND_T, r"\1 ")
+    return blank.re_replace(_ZEROS, r"\1").re_replace(_WHOLE_SECOND, r"\1").re_replace(_MIDNIGHT, "")
 
 
 def _timestamp(cell: ir.Column) -> ir.Column:

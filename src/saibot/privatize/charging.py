@@ -63,8 +63,8 @@ def recorded_share(table: TableLike, request: ReleaseRequest, ledger: Ledger) ->
     if found is None:
         return None, None
     share, unit, source = found
-    by_individual = request.card.dataset.id is None or request.card.dataset.id == unit
-    return (share, source) if by_individual else (None, None)
+    # Also where rows are protected one by one: in a split by individual, a row with another's id goes to another part.
+    return (share, source) if request.card.dataset.id == unit else (None, None)
 
 
 def sketch_path(ledger: Ledger, digest: str | None) -> Path:

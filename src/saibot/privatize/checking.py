@@ -52,7 +52,8 @@ def prepare(
     columns, key, facts = resolved.columns, resolved.key, request.card.dataset
     progress("reading the table's columns", None)
     needed = [column.column for column in columns] + [part.column for part in (key.parts if key else ())]
-    source = open_table(table, columns=[*needed, *([facts.id] if facts.id else [])], backend=request.backend)
+    wanted = [*needed, *([facts.id] if facts.id else [])]
+    source = open_table(table, columns=wanted, id_column=facts.id, backend=request.backend)
     schema = dict(source.table.schema().items())
     check_names(columns, key, facts.id, schema)
     check_types(columns, key, schema)

@@ -2,7 +2,8 @@
 
 Frames choose one type for a whole column, and often by looking at its rows. What a column was declared as stays where
 every cell means the same in it (integers, floats, truths, texts, days, times); whatever else it is, a column of Python
-objects above all, becomes text in the normal form of `saibot.privatize.cells`, cell by cell.
+objects above all, becomes text, cell by cell: what is no text already in the normal form of `saibot.privatize.cells`, and
+texts as they are, since a column of texts alone comes to the engine as it is, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from saibot.errors import InvalidTable
-from saibot.privatize.cells import text_of, texts_of
+from saibot.privatize.cells import NO_TEXT, text_of, texts_of
 
 
 def is_frame(table: Any) -> bool:
@@ -29,17 +30,21 @@ def frame_names(table: Any) -> list[str]:
     return [str(name) for name in names]
 
 
-def frame_columns(table: Any, wanted: Sequence[str] | None) -> pa.Table:
-    """The wanted columns that are there (all of them by default), in normal types."""
+def frame_columns(table: Any, wanted: Sequence[str] | None, *, id_column: str | None = None) -> pa.Table:
+    """The wanted columns that are there (all of them by default), in normal types.
+
+    Of the id column whole numbers keep all their digits, also where somebody's text has made objects of them all: as nearest
+    floats, two individuals would become one.
+    """
     names = frame_names(table)
     chosen = [name for name in names if wanted is None or name in wanted]
     for name in chosen:
         if chosen.count(name) > 1:
             raise InvalidTable(f"the table has several columns {name!r}.", hint="Give each a name of its own.")
-    return pa.table({name: _column(table, names.index(name)) for name in chosen})
+    return pa.table({name: _column(table, names.index(name), ids=name == id_column) for name in chosen})
 
 
-def _column(table: Any, position: int) -> pa.ChunkedArray:
+def _column(table: Any, position: int, *, ids: bool) -> pa.ChunkedArray:
     if isinstance(table, pa.Table | pa.RecordBatch):
         return normal_column(table.column(position))
     if _library(table) == "polars":
@@ -47,17 +52,17 @@ def _column(table: Any, position: int) -> pa.ChunkedArray:
 
         series = table.to_series(position)
         if "128" in str(series.dtype):  # one cell beyond 64 bits makes such integers of all, which Arrow does not have
-            series = series.cast(pl.Float64)
-        return _text_column(series.to_list()) if str(series.dtype) == "Object" else normal_column(series.to_arrow())
-    return _pandas_column(table.iloc[:, position])
+            series = series.cast(pl.String if ids else pl.Float64)
+        return _text_column(series.to_list(), ids) if str(series.dtype) == "Object" else normal_column(series.to_arrow())
+    return _pandas_column(table.iloc[:, position], ids)
 
 
-def _pandas_column(series: Any) -> pa.ChunkedArray:
+def _pandas_column(series: Any, ids: bool) -> pa.ChunkedArray:
     import pandas as pd
 
     kind = series.dtype
     if isinstance(kind, pd.CategoricalDtype):
-        categories = normal_column(_pandas_column(pd.Series(kind.categories)))
+        categories = normal_column(_pandas_column(pd.Series(kind.categories), ids))
         codes = pa.array(series.cat.codes.to_numpy().astype(np.int64), mask=(series.cat.codes < 0).to_numpy())
         return pa.chunked_array([categories.combine_chunks().take(codes)])
     if isinstance(kind, np.dtype) and kind.kind in "iufb":
@@ -69,16 +74,20 @@ def _pandas_column(series: Any) -> pa.ChunkedArray:
     if hasattr(kind, "numpy_dtype") and not isinstance(kind, pd.SparseDtype):  # Int64, Float64, boolean
         return normal_column(pa.array(series, from_pandas=True))
     cells = series.astype(object)
-    return _text_column([None if missing else cell for cell, missing in zip(cells, cells.isna(), strict=True)])
+    return _text_column([None if missing else cell for cell, missing in zip(cells, cells.isna(), strict=True)], ids)
 
 
-def _text_column(cells: Iterable[Any]) -> pa.ChunkedArray:
-    """Python objects of any kinds as normal texts; a missing one stays missing."""
+def _text_column(cells: Iterable[Any], ids: bool) -> pa.ChunkedArray:
+    """Python objects of any kinds as texts; a missing one stays missing."""
 
     def text(cell: Any) -> str | None:
+        if isinstance(cell, str):
+            return cell
+        if ids and isinstance(cell, int | np.integer) and not isinstance(cell, bool):
+            return str(int(cell))
         try:
             return text_of(cell) or None
-        except (OverflowError, ValueError):
+        except NO_TEXT:
             return None
 
     return pa.chunked_array([pa.array([text(cell) for cell in cells], pa.string())])

@@ -72,11 +72,12 @@ def open_table(
     source: TableLike,
     *,
     columns: Sequence[str] | None = None,
+    id_column: str | None = None,
     inferred: bool = False,
     text_columns: tuple[str, ...] = (),
     backend: BackendName = "duckdb",
 ) -> Source:
-    """A table as the engine sees it. Of a frame, only `columns` are read (default: all).
+    """A table as the engine sees it. Of a frame, only `columns` are read (default: all); `id_column` holds individuals.
 
     `inferred` lets the engine guess the types of a CSV file from all of its rows, but for `text_columns`. That is for a
     requester's own rows, which are not released; a release never reads them so.
@@ -94,10 +95,11 @@ def open_table(
         if _is_blank(path):
             raise InvalidTable(f"the file {path} is empty.", hint="A table begins with the names of its columns.")
         with no_cells_in_errors():
-            return Source(_read_file(engine, path, backend, text_columns if inferred else None, columns), engine, path)
+            guessed = text_columns if inferred else None
+            return Source(_read_file(engine, path, backend, guessed, columns, id_column), engine, path)
     with no_cells_in_errors():
         try:
-            table = ibis.memtable(frame_columns(source, columns) if is_frame(source) else source)
+            table = ibis.memtable(frame_columns(source, columns, id_column=id_column) if is_frame(source) else source)
         except InvalidTable:
             raise
         except Exception:
@@ -121,14 +123,19 @@ def _is_blank(path: Path) -> bool:
 
 
 def _read_file(
-    engine: Any, path: Path, backend: BackendName, text_columns: tuple[str, ...] | None, columns: Sequence[str] | None
+    engine: Any,
+    path: Path,
+    backend: BackendName,
+    text_columns: tuple[str, ...] | None,
+    columns: Sequence[str] | None,
+    id_column: str | None,
 ) -> ibis.Table:
     name = path.name.lower()
     if name.endswith(PARQUET_ENDINGS):
         return _read_parquet(engine, path)
     if name.endswith(ARROW_ENDINGS):
         with pa.memory_map(str(path)) as file:
-            return ibis.memtable(frame_columns(pa.ipc.open_file(file).read_all(), columns))
+            return ibis.memtable(frame_columns(pa.ipc.open_file(file).read_all(), columns, id_column=id_column))
     if not name.endswith(CSV_ENDINGS):
         raise InvalidTable(f"the ending of {path.name} is not known.", hint="CSV, TSV, Parquet and Arrow files are read.")
     separator, names = separator_of(path), _names(path)

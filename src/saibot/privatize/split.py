@@ -91,7 +91,7 @@ def split_frame(frame: Any, ledger: Ledger, *, test: Decimal, id_column: str | N
         raise InvalidTable(f"a {type(frame).__name__} is no pandas, polars or Arrow table.")
     names = frame_names(frame)
     wanted = _checked(id_column, names, f"It has {', '.join(map(repr, names))}.")
-    content = frame_columns(frame, None)
+    content = frame_columns(frame, None, id_column=id_column)
     chosen = _chosen(content, _threshold(test), wanted)
     samples = _samples(content, ledger, id_column)
     notes = _seen_before(samples, ledger)

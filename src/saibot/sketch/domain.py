@@ -22,8 +22,8 @@ OTHER = "__other__"
 _SEPARATOR = "\x1f"
 MAX_KEYS = 5_000_000
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")  # a whole number as programs print it: no sign +, no zero in front
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_MIDNIGHTS = (" 00:00:00", "T00:00:00")
+_TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[ T]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?)?")
+_MIDNIGHT = "00:00:00"
 _EXACT_FLOATS = 2**53  # whole numbers up to here are floats, too
 
 
@@ -35,24 +35,34 @@ def normal_key(text: str) -> str:
 def spellings(key: str) -> tuple[str, ...]:
     """How else programs write the same key: a whole number held as a float (`7.0`), a day held as a time (midnight).
 
-    One missing cell makes pandas hold a whole column so, and write it so. A key may be found under these spellings wherever
-    no other key has them. Whole numbers beyond 2^53 have the digits of their nearest float.
+    One missing cell makes pandas hold a whole column so, and write it so; one cell with microseconds makes it write those of
+    all. A key may be found under these spellings wherever no other key has them. Whole numbers beyond 2^53 have the digits
+    of their nearest float, and pandas writes those from 10^16 on with an exponent.
     """
     forms: tuple[str, ...] = ()
-    whole, day = key.removesuffix(".0"), next((key.removesuffix(m) for m in _MIDNIGHTS if key.endswith(m)), key)
+    whole = key.removesuffix(".0")
     if _WHOLE.fullmatch(whole):
-        nearest = whole if abs(int(whole[:400])) <= _EXACT_FLOATS else _nearest_float(whole)
-        forms = (whole, f"{whole}.0", nearest)
-    elif _DAY.fullmatch(day):
-        forms = (day, *(day + midnight for midnight in _MIDNIGHTS))
+        nearest = (whole,) if abs(int(whole[:400])) <= _EXACT_FLOATS else _nearest_float(whole)
+        forms = (whole, f"{whole}.0", *nearest)
+    elif time := _TIME.fullmatch(key):
+        forms = _times(time[1], time[2] or _MIDNIGHT, (time[3] or "").rstrip("0"))
     return tuple(form for form in dict.fromkeys(forms) if form != key)
 
 
-def _nearest_float(whole: str) -> str:
+def _nearest_float(whole: str) -> tuple[str, ...]:
     try:
-        return str(int(float(whole)))
+        nearest = float(whole)
+        return str(int(nearest)), repr(nearest)
     except OverflowError:
-        return whole
+        return (whole,)
+
+
+def _times(day: str, clock: str, fraction: str) -> tuple[str, ...]:
+    """A time with as many digits of a second as it needs, and with those that a column of times may be written with."""
+    widths = [width for width in dict.fromkeys((len(fraction), 3, 6, 9)) if width >= len(fraction)]
+    endings = [f"{clock}.{fraction:0<{width}}" if width else clock for width in widths]
+    whole_day = (day,) if clock == _MIDNIGHT and not fraction else ()
+    return (*whole_day, *(f"{day}{between}{ending}" for between in " T" for ending in endings))
 
 
 @dataclass(frozen=True)
