@@ -167,14 +167,19 @@ def test_a_requester_searches_at_home_and_augments_its_rows(story, published):
 
 
 def test_a_requester_asks_the_platform_with_sketches_only(story, published):
-    asked = ("--train", "train.csv", "--test", "test.csv", "--target", "cost", "--key", "ward", "--card", "card.toml")
+    together = [pd.read_csv(story.requester.folder / f"{part}.csv") for part in ("train", "test")]
+    pd.concat(together).to_csv(story.requester.folder / "costs.csv", index=False)
+    parts = story.requester.json("split", "costs.csv")
+    asked = ("--train", parts["train"], "--test", parts["test"], "--target", "cost", "--key", "ward", "--card", "card.toml")
     left = story.requester.json("search", *asked, "--epsilon", "1", "--no-wait")
     assert left["status"] in ("queued", "running", "done")
     shown = story.requester.type("searches", "result", left["id"], "--card", "card.toml", "--out", "private.json")
     assert "private request" in shown and "stays.nights" in shown
     assert [one["id"] for one in story.requester.json("searches", "list")["searches"]] == [left["id"]]
     spent = story.requester.json("ledger")["accounts"]
-    assert {one["dataset"] for one in spent} == {"costs-train", "costs-test"}
+    assert [one["account"] for one in spent] == ["costs"] and spent[0]["spent_epsilon"] <= 1
+    releases = {(one["dataset"], one["split"], one["part"]) for one in spent[0]["releases"]}
+    assert releases == {(f"costs-{part}", parts["split"], part) for part in ("train", "test")}
     story.requester.type("augment", "private.json", "test.csv", "--out", "wider.parquet")
     wider = pd.read_parquet(story.requester.folder / "wider.parquet")
     assert np.corrcoef(wider["stays.nights"], wider.cost)[0, 1] > 0.7

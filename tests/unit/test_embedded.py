@@ -39,14 +39,16 @@ def test_publish_search_and_augment_without_any_network(saibot_home, tmp_path):
         published = provider.publish(sketch, card=facts)
         requester = Requester(platform.as_account("analyst", ["requester"]), saibot_home, cache=tmp_path / "cache")
         own = rows("cost", 3000, 1, 2.0)
+        parts = requester.split(own, test="0.33")
         stages: list[str] = []
         found = requester.search(
-            own[:2000],
-            own[2000:],
+            parts.train,
+            parts.test,
             target="cost",
             key="ward",
             card=card("costs", "cost"),
             epsilon="1",
+            split=parts.id,
             progress=lambda stage, part: stages.append(stage),
         )
         assert found.columns == ("stays.nights",) and found.document["private"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from saibot.privacy.account import Charge
 from saibot.privacy.ledger import Ledger
-from saibot.privacy.samples import Sample
+from saibot.privacy.samples import Sample, looks_known
 from saibot.privatize.aggregate import ExactStatistics
 from saibot.privatize.known_rows import resembling
 from saibot.privatize.request import Prepared
@@ -39,7 +39,11 @@ def doubts(
     samples: Sequence[Sample],
     as_written: bytes | None,
 ) -> list[Doubt]:
-    found = [*_known_individuals(charge, ledger, samples), *_part(ready, charge, as_written), *_no_numbers(found_in_rows)]
+    found = [
+        *_known_individuals(charge, ledger, samples),
+        *_part(ready, charge, ledger, samples, as_written),
+        *_no_numbers(found_in_rows),
+    ]
     rows = found_in_rows.rows
     if rows and found_in_rows.levels and found_in_rows.levels[0][-1, 0] == rows:
         assert ready.rows.key is not None
@@ -62,7 +66,9 @@ def _known_individuals(charge: Charge, ledger: Ledger, samples: Sequence[Sample]
     ]
 
 
-def _part(ready: Prepared, charge: Charge, as_written: bytes | None) -> list[Doubt]:
+def _part(
+    ready: Prepared, charge: Charge, ledger: Ledger, samples: Sequence[Sample], as_written: bytes | None
+) -> list[Doubt]:
     if ready.request.part is None:
         return []
     if charge.share is None:
@@ -76,6 +82,11 @@ def _part(ready: Prepared, charge: Charge, as_written: bytes | None) -> list[Dou
             "this part is not as `saibot split` wrote it. If somebody in it is in the other part, too, they are protected "
             "less than the cap says: split the table again."
         )
+        return [Doubt(text, asked=True)]
+    divided = [known for known in ledger.known() if known.account is None and known.split == charge.share.split]
+    comparable = {(known.sample.kind, known.sample.name) for known in divided} & {(one.kind, one.name) for one in samples}
+    if as_written == b"" and comparable and not looks_known(samples, divided):
+        text = f"its rows do not look like those of the split {charge.share.split!r}: is that the right one?"
         return [Doubt(text, asked=True)]
     return []
 

@@ -22,7 +22,7 @@ import pyarrow.parquet as parquet
 
 from saibot.errors import InvalidTable
 from saibot.privatize.frames import frame_columns, is_frame, normal_column
-from saibot.privatize.text_file import CSV_ENDINGS, records, separator_of, top_of
+from saibot.privatize.text_file import CSV_ENDINGS, check_quotes, records, separator_of, top_of
 
 BackendName = Literal["duckdb", "polars"]
 TableLike = Any  # path, pandas or polars frame, Arrow table, ibis table: told apart in `open_table`
@@ -139,6 +139,8 @@ def _read_file(
     if not name.endswith(CSV_ENDINGS):
         raise InvalidTable(f"the ending of {path.name} is not known.", hint="CSV, TSV, Parquet and Arrow files are read.")
     separator, names = separator_of(path), _names(path)
+    if text_columns is None:
+        check_quotes(path)
     if backend == "polars":
         return engine.read_csv(path, infer_schema=False, separator=separator, new_columns=names)
     # The dialect is fixed: were it sniffed, one row with a quote in it could change how all the others are read.

@@ -14,10 +14,13 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import IO
 
+import numpy as np
+
 from saibot.errors import InvalidTable
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _LONGEST_LINE = 1 << 20
+_BLOCK = 1 << 22
 
 
 def is_text_file(path: Path) -> bool:
@@ -35,6 +38,32 @@ def top_of(path: Path) -> tuple[int, str]:
         while (line := file.readline(_LONGEST_LINE)) in ("\n", "\r\n"):
             empty += 1
         return empty, "\r\n" if line.endswith("\r\n") else "\n"
+
+
+def check_quotes(path: Path) -> None:
+    """Refuse a file with a quote in the middle of a cell that is not in quotes.
+
+    An engine takes such a quote as it is, until somebody's cell begins with one: then it ends that cell, and all rows
+    between the two are swallowed. Every other quote opens a cell, or follows the one that closed it; the others close one.
+    """
+    separator = ord(separator_of(path))
+    allowed = np.zeros(256, bool)
+    allowed[[separator, ord("\n"), ord("\r"), ord('"')]] = True
+    before, opened = ord("\n"), 0
+    with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+        block = file.read(max(_BLOCK, 3)).removeprefix(b"\xef\xbb\xbf") or file.read(_BLOCK)
+        while block:
+            following = file.read(_BLOCK)
+            around = np.frombuffer(bytes([before]) + block + (following[:1] or b"\n"), np.uint8)
+            places = np.flatnonzero(around[1:-1] == ord('"')) + 1
+            opens = (np.arange(len(places)) + opened) % 2 == 0
+            if not allowed[np.where(opens, around[places - 1], around[places + 1])].all():
+                raise InvalidTable(
+                    f"the file {path} has a quote inside a cell that is not in quotes.",
+                    hint='A cell with a quote in it is written in quotes, and its own quote twice: "5"" pipe".',
+                )
+            before, opened = int(around[-2]), opened + len(places)
+            block = following
 
 
 def records(path: Path) -> Iterator[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from saibot.errors import InvalidInput
+from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.samples import KEPT, Known, Sample, looks_known, overlap
+from saibot.privatize import Card, ReleaseRequest, privatize
+from saibot.privatize.doubts import Doubt
 from saibot.privatize.known_rows import samples_of
 from saibot.privatize.read import open_table
 from saibot.privatize.split import split_frame, split_table
@@ -155,3 +160,20 @@ def test_a_table_in_memory_is_divided_by_individual_into_tables_of_its_kind(kind
     share = ledger.share_of(place="", part="train", split=parts.id)
     assert share is not None and share[1] == "who"
     assert ledger.share_of(place="", part="train") is None  # without its id, a table in memory is no part of anything
+
+
+def test_the_id_of_another_tables_split_is_doubted(ledger: Ledger) -> None:
+    card: dict[str, Any] = {"dataset": {"name": "t"}, "features": {"income": {"bounds": [0, 100_000]}}}
+    mine, others = split_frame(people(), ledger, test=HALF), split_frame(people(seed=9), ledger, test=HALF)
+    described = Card.parse(card).for_request("train")
+    request = ReleaseRequest(described, Budget("1", "1e-6"), Neighbours.REPLACE_ONE, part="train", allocation="equal")
+    heard: list[str] = []
+
+    def ask(doubt: Doubt) -> bool:
+        heard.append(doubt.text)
+        return False
+
+    with pytest.raises(InvalidInput):
+        privatize(mine.train, replace(request, split=others.id), ledger, ask=ask)
+    assert "do not look like those of the split" in heard[0] and ledger.accounts() == []
+    assert not privatize(mine.train, replace(request, split=mine.id), ledger, ask=ask).notes

@@ -388,3 +388,33 @@ def test_empty_lines_before_the_names_do_not_turn_names_into_a_row(
     (tmp_path / "t.csv").write_text(f"{before}x, o{end}1,E{end}2,F{end}", encoding="utf-8", newline="")
     source = open_table(tmp_path / "t.csv", backend=backend)
     assert source.fetch(source.table).to_pylist() == [{"x": "1", "o": "E"}, {"x": "2", "o": "F"}]
+
+
+QUOTES = {
+    'x,o\n1,"E"\n"2","F ""x"""\n': True,
+    'x,o\n1,"two\nlines"\n2,"a,b"\n': True,
+    'x,o\r\n"1","E"\r\n"2","F"': True,
+    '\ufeff"x","o"\n1,E\n2,F\n': True,
+    'x,o\n1,"""E"""\n2,""\n': True,
+    'x,o\n1,5" pipe\n2,F\n': False,
+    'x,o\n1,5"\n2,6"\n': False,
+    'x,o\n1,"E" F\n2,G\n': False,
+}
+
+
+@pytest.mark.parametrize("content", QUOTES)
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+@pytest.mark.parametrize("block", [1, 3, 1 << 22])
+def test_a_quote_within_a_plain_cell_is_refused_since_another_cell_could_make_it_swallow_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, name: str, block: int
+) -> None:
+    monkeypatch.setattr("saibot.privatize.text_file._BLOCK", block)
+    raw = content.encode()
+    (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+    if QUOTES[content]:
+        source = open_table(tmp_path / name)
+        assert source.fetch(source.table).num_rows == 2
+    else:
+        with pytest.raises(InvalidTable, match="quote inside a cell") as caught:
+            open_table(tmp_path / name)
+        assert "pipe" not in caught.value.message

@@ -15,7 +15,8 @@ from saibot.cli.home import open_ledger as shell_ledger
 from saibot.client import NotFound, PlatformUnreachable, Provider, Published, Requester, SearchFailed, SketchCache
 from saibot.client.answers import Dataset
 from saibot.client.platform import domain_from_csv, domain_to_csv
-from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch, SaibotError
+from saibot.errors import BudgetExceeded, InvalidDomain, InvalidInput, InvalidSketch, SaibotError
+from saibot.privatize import Card
 from saibot.sketch import KeyDomain, write_sketch
 
 CARD = """
@@ -212,8 +213,9 @@ def test_tables_are_privatised_before_they_are_sent(fake, clinic, parts, saibot_
     assert sent.content.count(b"ARROW1") == 4 and b"clinic-train" in sent.content and b"clinic-test" in sent.content
     options = json.loads(re.search(rb"\{\"target\".*?\}", sent.content).group())
     assert options["target"] == "stay" and options["steps"] == 5
-    accounts = {account.dataset: account.spent_epsilon for account in requester.ledger.accounts()}
-    assert set(accounts) == {"clinic-train", "clinic-test"} and all(0.9 < spent <= 1 for spent in accounts.values())
+    (account,) = requester.ledger.accounts()  # of the whole table; nothing shows that the parts are disjoint, so they add
+    assert account.name == "clinic" and 1.3 < account.spent_epsilon < 1.6
+    assert [entry.dataset for entry in account.entries] == ["clinic-train", "clinic-test"]
     assert found.document["keys"][0]["column"] == "ward_code"  # as the card has it, for rows to be augmented
     assert found.document["model"]["target"] == {"name": "stay", "column": "nights"}
     assert not found.at_home  # the platform chose: it may be asked for what it chose
@@ -223,7 +225,16 @@ def test_python_and_the_shell_spend_from_one_ledger(fake, parts, clinic, saibot_
     fake.events, fake.result = [[fake.search("done")]], answer()
     Provider(fake.client()).privatize(clinic / "clinic.csv", clinic / "clinic.toml", epsilon="1", key="ward")
     Requester(fake.client()).search(*parts, target="stay", key="ward", card=clinic / "clinic.toml", epsilon="1")
-    assert {account.dataset for account in shell_ledger().accounts()} == {"clinic", "clinic-train", "clinic-test"}
+    (account,) = shell_ledger().accounts()
+    assert [entry.dataset for entry in account.entries] == ["clinic", "clinic-train", "clinic-test"]
+
+
+def test_parts_that_cannot_both_be_paid_are_refused_before_the_first_is_charged(fake, parts, clinic, saibot_home):
+    card = Card.read(clinic / "clinic.toml").model_copy(update={"budget": None})  # the cap is then the first release
+    requester = Requester(fake.client(), saibot_home)
+    with pytest.raises(BudgetExceeded):
+        requester.search(*parts, target="stay", key="ward", card=card, epsilon="1")
+    assert requester.ledger.accounts() == [] and not fake.asked
 
 
 def test_a_table_without_card_or_epsilon_goes_nowhere(fake, parts, clinic, saibot_home):
