@@ -29,6 +29,7 @@ from saibot.platform.service import Platform, open_platform
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
+from saibot.wire import Question
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = (
@@ -148,8 +149,7 @@ class Site:
     def found_by(self, name: str) -> str:
         """The id of a search of this account that is done; asks once and waits for it."""
         caller = self.caller(name)
-        options = {"target": "arr_delay", "features": None, "steps": 3, "confidence": 0.9, "shown": 50, "exhaustive": False}
-        options |= {"joins": True, "unions": True, "hops": False, "rank": "usable", "whole_datasets": False}
+        options = Question(target="arr_delay", steps=3)
         done = [s for s in self.platform.searches.list(caller, None, 50).items if s["status"] == "done"]
         if done:
             return str(done[0]["id"])

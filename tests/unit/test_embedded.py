@@ -49,7 +49,7 @@ def test_publish_search_and_augment_without_any_network(saibot_home, tmp_path):
             epsilon="1",
             progress=lambda stage, part: stages.append(stage),
         )
-        assert found.columns == ("stays.nights",) and found.document["private"]
+        assert found.columns == ("stays.nights",) and found.result.private
         assert "waiting for the platform" in stages
         local = requester.search(own[:2000], own[2000:], target="cost", key="ward", local=True)
         assert local.columns == ("stays.nights",)

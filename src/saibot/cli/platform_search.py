@@ -35,7 +35,6 @@ def search_platform(
     *,
     local: bool,
     slice_of: str | None,
-    exhaustive: bool,
     epsilon: str | None,
     delta: str,
     wait: bool,
@@ -44,13 +43,11 @@ def search_platform(
     """What was found; None where the search goes on without us."""
     with open_connection(address) as platform:
         if local:
-            return _at_home(platform, asked, options, slice_of, exhaustive=exhaustive, json=json)
-        return _there(platform, asked, options, exhaustive=exhaustive, epsilon=epsilon, delta=delta, wait=wait, json=json)
+            return _at_home(platform, asked, options, slice_of, json=json)
+        return _there(platform, asked, options, epsilon=epsilon, delta=delta, wait=wait, json=json)
 
 
-def _at_home(
-    platform: Platform, asked: Asked, options: SearchOptions, slice_of: str | None, *, exhaustive: bool, json: bool
-) -> Augmented:
+def _at_home(platform: Platform, asked: Asked, options: SearchOptions, slice_of: str | None, *, json: bool) -> Augmented:
     from saibot.client import Requester
 
     with progress(quiet=json) as tell:
@@ -63,7 +60,6 @@ def _at_home(
             card=asked.card,
             domain=slice_of,
             options=options,
-            exhaustive=exhaustive,
             name=asked.train.stem,
             progress=tell,
         )
@@ -74,7 +70,6 @@ def _there(
     asked: Asked,
     options: SearchOptions,
     *,
-    exhaustive: bool,
     epsilon: str | None,
     delta: str,
     wait: bool,
@@ -103,7 +98,6 @@ def _there(
             epsilon=epsilon,
             delta=delta,
             options=options,
-            exhaustive=exhaustive,
             progress=tell,
         )
         if wait:

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from saibot.client.answers import Progress, SliceItem
 from saibot.client.cache import SketchCache
@@ -29,6 +28,7 @@ from saibot.discover.domains import DomainRegistry, generated_domain
 from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
 from saibot.search import Corpus
 from saibot.sketch import Header, KeyDomain, KeyPart, Sketch, read_sketch
+from saibot.wire import Column
 
 AT_ONCE = 8  # downloads
 
@@ -74,9 +74,9 @@ class Published:
             self.kept.keep_domain(found)
         return found
 
-    def fetch(self, columns: Iterable[Mapping[str, Any]]) -> None:
+    def fetch(self, columns: Iterable[Column]) -> None:
         """Fetch what the chosen columns of a result need and is not here. The platform learns which they are."""
-        for digest in dict.fromkeys(one for column in columns for one in (column["digest"], column.get("via")) if one):
+        for digest in dict.fromkeys(one for column in columns for one in (column.digest, column.via) if one):
             key = self.sketch(digest).header.key
             if key is not None and key.levels:
                 self.domain(key.parts[0])

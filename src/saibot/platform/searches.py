@@ -30,6 +30,7 @@ from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import sync_folder, write_durably
 from saibot.platform.storage.tables import searches
 from saibot.platform.trail import Trail
+from saibot.wire import Question
 
 OVER = ("done", "failed", "cancelled")
 
@@ -58,12 +59,12 @@ class Searches:
 
     # -------------------------------------------------------------------------------------------- verbs
 
-    def submit(self, caller: Caller, train: bytes, test: bytes | None, options: dict[str, Any]) -> dict[str, Any]:
+    def submit(self, caller: Caller, train: bytes, test: bytes | None, question: Question) -> dict[str, Any]:
         """Queue a search. Its sketches are checked like published ones."""
         caller.need("requester")
         unsafe = self._settings.accept_unsafe
         sketch, train_bytes = accepted_sketch(train, accept_unsafe=unsafe)
-        target = options["target"]
+        target = question.target
         if target not in sketch.features:
             have = ", ".join(sketch.features[:20])
             raise Unusable("the training sketch does not have the target among its features.", hint=f"It has {have}.")
@@ -77,7 +78,7 @@ class Searches:
             "status": "queued",
             "stage": "waiting for a free worker",
             "target": target,
-            "options": json.dumps(options),
+            "options": question.model_dump_json(),
             "created": now(),
         }
         try:

@@ -33,6 +33,7 @@ from saibot.platform.storage.ownership import check_files_are_ours, hold_databas
 from saibot.platform.storage.tables import datasets
 from saibot.platform.trail import Trail
 from saibot.sketch import read_sketch
+from saibot.wire import Question
 
 TIDY_SECONDS = 60.0
 PROFILES = 4096  # kept in memory
@@ -105,9 +106,9 @@ class Platform:
         self.publishing.withdraw(caller, id)
         self._profile.cache_clear()
 
-    def submit(self, caller: Caller, train: bytes, test: bytes | None, options: dict[str, Any]) -> dict[str, Any]:
+    def submit(self, caller: Caller, train: bytes, test: bytes | None, question: Question) -> dict[str, Any]:
         """Queue a search; `searches` shows, lists, cancels and gives its result."""
-        found = self.searches.submit(caller, train, test, options)
+        found = self.searches.submit(caller, train, test, question)
         self.start()
         return found
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from saibot.search.document import checked_document
+from saibot.wire import Result
 
 Bytes = dict[str, bytes]
 
@@ -31,7 +31,7 @@ def test_a_search_finds_what_was_published_just_before_it(stocked: Any, sketches
     assert search["progress"]["part"] == 1.0 and search["error"] is None
     document = requester.get(f"/v1/searches/{search['id']}/result").json()
     assert document["at_home"] is False  # so that whoever takes it along may ask here for what was chosen
-    assert checked_document(document, "the answer")["target"] == "sales"
+    assert Result.read(document, "the answer").target == "sales"
     assert document["steps"][0]["dataset"] != "noise"
     assert document["steps"][-1]["test_r2"] > document["base"]["test_r2"] + 0.2
 

@@ -175,22 +175,6 @@ class CorpusSlice(Shape):
     next: str | None
 
 
-class SearchOptions(Shape):
-    """What to look for, and how far."""
-
-    target: str = Field(min_length=1, max_length=200, description="The feature of the training sketch to be explained.")
-    features: list[str] | None = Field(default=None, max_length=1000, description="Own features; all but the target.")
-    steps: int = Field(default=5, ge=1, le=50, description="Augmentations to take at most.")
-    confidence: float = Field(default=0.9, gt=0, lt=1, description="Of the whole search, for taking an augmentation.")
-    joins: bool = True
-    unions: bool = True
-    hops: bool = Field(default=False, description="Also datasets that another dataset's counts lead to.")
-    shown: int = Field(default=50, ge=1, le=1000, description="Ranked candidates in the result.")
-    exhaustive: bool = Field(default=False, description="Try all combinations; for few candidates only.")
-    rank: Literal["usable", "potential", "expected"] = Field(default="usable", description="Which gain counts.")
-    whole_datasets: bool = Field(default=False, description="All features of a dataset are one candidate.")
-
-
 class Progress(Shape):
     stage: str
     part: float | None
@@ -211,18 +195,6 @@ class Search(Shape):
 class Searches(Shape):
     items: list[Search]
     next: str | None
-
-
-class Result(BaseModel):
-    """The document of a result: base model, steps, ranking, what was dropped and why, and how to use it."""
-
-    model_config = ConfigDict(extra="allow")
-
-    format: Literal["saibot-result"]
-    version: int
-    target: str
-    steps: list[dict[str, Any]]
-    ranked: list[dict[str, Any]]
 
 
 class TrailEntry(Shape):

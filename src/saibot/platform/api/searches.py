@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response, StreamingResponse
-from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
@@ -23,6 +22,7 @@ from saibot.platform.errors import TooLarge, Unusable, WrongMediaType
 from saibot.platform.pagination import read_cursor
 from saibot.platform.searches import OVER
 from saibot.platform.service import Platform
+from saibot.wire import InvalidOption, Question, Result
 
 router = APIRouter(prefix="/v1", tags=["searches"])
 SearchId = Annotated[str, Path(max_length=40)]
@@ -36,7 +36,7 @@ _FORM = {
             "properties": {
                 "train": {"type": "string", "format": "binary", "description": "The training sketch."},
                 "test": {"type": "string", "format": "binary", "description": "The held-out sketch."},
-                "options": {"$ref": "#/components/schemas/SearchOptions"},
+                "options": {"$ref": "#/components/schemas/Question"},
             },
         },
         "encoding": {"options": {"contentType": "application/json"}},
@@ -57,8 +57,8 @@ async def submit(request: Request, caller: Asking, here: Here) -> Response:
     caller.need("requester")
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise WrongMediaType("a search is sent as multipart/form-data.", hint="Fields: train, options, optionally test.")
-    train, test, options = await _form(request, here.settings.max_upload_bytes)
-    found = await run_in_threadpool(here.submit, caller, train, test, options.model_dump())
+    train, test, question = await _form(request, here.settings.max_upload_bytes)
+    found = await run_in_threadpool(here.submit, caller, train, test, question)
     return json_answer(found, 202, {"Location": f"/v1/searches/{found['id']}"})
 
 
@@ -95,7 +95,7 @@ async def events(caller: Asking, here: Here, id: SearchId) -> Response:
 @router.get(
     "/searches/{id}/result",
     summary="What a search found",
-    responses=documented({200: schemas.Result}, 403, 404, 409),
+    responses=documented({200: Result}, 403, 404, 409),
     openapi_extra=SECURED,
 )
 def result(caller: Asking, here: Here, id: SearchId) -> Response:
@@ -119,7 +119,7 @@ def cancel(caller: Asking, here: Here, id: SearchId) -> Response:
 # ------------------------------------------------------------------------------------------------ inside
 
 
-async def _form(request: Request, limit: int) -> tuple[bytes, bytes | None, schemas.SearchOptions]:
+async def _form(request: Request, limit: int) -> tuple[bytes, bytes | None, Question]:
     try:
         async with request.form(max_files=2, max_fields=4, max_part_size=1 << 20) as form:
             train = await _file(form, "train", limit)
@@ -130,12 +130,9 @@ async def _form(request: Request, limit: int) -> tuple[bytes, bytes | None, sche
     if train is None or not isinstance(text, str):
         raise Unusable("a search needs the file `train` and the field `options`.", hint="/docs shows the form.")
     try:
-        options = schemas.SearchOptions.model_validate_json(text)
-    except ValidationError as problem:
-        first = problem.errors(include_input=False, include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "options"
-        raise Unusable(f"options: {where}: {first['msg']}.", hint="/docs shows them: see SearchOptions.") from None
-    return train, test, options
+        return train, test, Question.read(text)
+    except InvalidOption as problem:
+        raise Unusable(f"options: {problem.message}", hint="/docs shows them: see Question.") from None
 
 
 async def _file(form: FormData, name: str, limit: int) -> bytes | None:

@@ -188,7 +188,7 @@ def test_rows_are_searched_at_home_and_nothing_of_them_is_sent(fake, sketches, r
     found = requester.search(rows[:2000], rows[2000:], target="sales", key=["shop", "day"], features=["price"], local=True)
     assert found.columns == ("day-weather.level", "shops-survey.level") or found.columns[0].endswith(".level")
     assert {request.method for request in fake.asked} == {"GET"}
-    assert found.document["platform"] == "http://platform.test"
+    assert found.result.platform == "http://platform.test"
     wider = found.augment(rows)
     assert len(wider) == len(rows) and set(found.columns) <= set(wider.columns)
 
@@ -210,12 +210,12 @@ def test_tables_are_privatised_before_they_are_sent(fake, clinic, parts, saibot_
     sent = fake.asked_for("/v1/searches")[0]
     assert sent.headers["content-type"].startswith("multipart/form-data")
     assert sent.content.count(b"ARROW1") == 4 and b"clinic-train" in sent.content and b"clinic-test" in sent.content
-    options = json.loads(re.search(rb"\{\"target\".*?\}", sent.content).group())
+    options = json.loads(re.search(rb"\{\"steps\".*?\}", sent.content).group())
     assert options["target"] == "stay" and options["steps"] == 5
     accounts = {account.dataset: account.spent_epsilon for account in requester.ledger.accounts()}
     assert set(accounts) == {"clinic-train", "clinic-test"} and all(0.9 < spent <= 1 for spent in accounts.values())
-    assert found.document["keys"][0]["column"] == "ward_code"  # as the card has it, for rows to be augmented
-    assert found.document["model"]["target"] == {"name": "stay", "column": "nights"}
+    assert found.result.keys[0].column == "ward_code"  # as the card has it, for rows to be augmented
+    assert found.result.model.target.to_json() == {"name": "stay", "column": "nights"}
     assert not found.at_home  # the platform chose: it may be asked for what it chose
 
 
@@ -318,7 +318,7 @@ def answer() -> dict:
         "candidates": 0,
         "stopped": "nothing helps",
         "rows": {"train": 400, "test": 200},
-        "keys": [{"name": "ward", "column": "ward", "domains": [{"id": "wards"}]}],
+        "keys": [{"name": "ward", "column": "ward", "domains": [{"id": "wards", "version": 1, "digest": "0" * 64}]}],
         "columns": [],
         "model": {
             "target": {"name": "stay", "column": "stay"},

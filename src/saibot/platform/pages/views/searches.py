@@ -74,7 +74,7 @@ def as_csv(visit: Visit) -> Response:
 
 def as_report(visit: Visit) -> Response:
     view = _view(visit)
-    return _download(report_html(view.document, created=today()).encode(), view, ".html", "text/html")
+    return _download(report_html(view.result, created=today()).encode(), view, ".html", "text/html")
 
 
 def to_dataset(visit: Visit) -> Response:
