@@ -141,7 +141,7 @@ class Site:
         return self.platform.accounts.caller_of(self.tokens[name])
 
     def publish(self, name: str, file: str, **options: Any) -> str:
-        return str(self.platform.accept(self.caller(name), self.sketch(file), **options)[0]["id"])
+        return str(self.platform.accept(self.caller(name), self.sketch(file), **options)[0].id)
 
     def sketch(self, file: str) -> bytes:
         return (self.sketches / f"{file}.saibot").read_bytes()
@@ -150,14 +150,14 @@ class Site:
         """The id of a search of this account that is done; asks once and waits for it."""
         caller = self.caller(name)
         options = Question(target="arr_delay", steps=3)
-        done = [s for s in self.platform.searches.list(caller, None, 50).items if s["status"] == "done"]
+        done = [s for s in self.platform.searches.list(caller, None, 50).items if s.status == "done"]
         if done:
-            return str(done[0]["id"])
-        id = self.platform.submit(caller, self.sketch("train"), self.sketch("test"), options)["id"]
+            return str(done[0].id)
+        id = self.platform.submit(caller, self.sketch("train"), self.sketch("test"), options).id
         for _ in range(1200):
             found = self.platform.searches.show(caller, id)
-            if found["status"] in ("done", "failed"):
-                assert found["status"] == "done", found
+            if found.status in ("done", "failed"):
+                assert found.status == "done", found
                 return str(id)
             time.sleep(0.05)
         raise AssertionError("the search did not end")

@@ -62,7 +62,7 @@ def waiting(page: Page, site: Any) -> None:
     asked = Question(target="arr_delay", steps=3)
     take, site.platform.searches.next = site.platform.searches.next, lambda busy: None
     try:
-        id = site.platform.submit(site.caller("ana"), site.sketch("train"), None, asked)["id"]
+        id = site.platform.submit(site.caller("ana"), site.sketch("train"), None, asked).id
         page.goto(f"{site.address}/searches/{id}", wait_until="domcontentloaded")
         page.locator("progress").wait_for()
         site.platform.searches.cancel(site.caller("ana"), id)

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from saibot.client.answers import Progress, SliceItem
+from saibot.client.answers import Progress
 from saibot.client.cache import SketchCache
 from saibot.client.errors import NotFound, PlatformError, PlatformUnreachable
 from saibot.client.kept import Kept
@@ -28,7 +28,7 @@ from saibot.discover.domains import DomainRegistry, generated_domain
 from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
 from saibot.search import Corpus
 from saibot.sketch import Header, KeyDomain, KeyPart, Sketch, read_sketch
-from saibot.wire import Column
+from saibot.wire import Column, CorpusEntry
 
 AT_ONCE = 8  # downloads
 
@@ -103,7 +103,7 @@ class Published:
         notes += [f"a sketch was passed over: {reason}" for _, reason in packed.refused]
         return corpus, (*notes, *packed.notes)
 
-    def _download(self, items: Iterable[SliceItem], progress: Progress) -> tuple[dict[str, Path], list[str]]:
+    def _download(self, items: Iterable[CorpusEntry], progress: Progress) -> tuple[dict[str, Path], list[str]]:
         """Where the sketches are, and what to say about those that did not come."""
         listed = list(items)
         missing = [item for item in listed if not self.cache.has(item.digest)]
@@ -111,7 +111,7 @@ class Published:
         withdrawn: set[str] = set()
         wrong: set[str] = set()
 
-        def fetch(item: SliceItem) -> SliceItem:
+        def fetch(item: CorpusEntry) -> CorpusEntry:
             try:
                 self.cache.fetch(self.platform.wire, item.digest, expected=item.bytes)
             except NotFound:  # since it was listed

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from saibot.client.answers import Progress, Search, read_answer
+from saibot.client.answers import Progress, read_answer
 from saibot.client.augmented import Augmented, find_augmentation
 from saibot.client.cache import SketchCache
 from saibot.client.domains import Domains
@@ -25,7 +25,7 @@ from saibot.privatize.read import TableLike
 from saibot.privatize.split import SplitFrames, split_frame
 from saibot.search import Corpus, SearchOptions
 from saibot.sketch import Sketch, write_sketch
-from saibot.wire import Question, Result
+from saibot.wire import Question, Result, Search
 
 Part = TableLike | Sketch | Path | str
 

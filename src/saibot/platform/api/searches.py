@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 from fastapi.concurrency import run_in_threadpool
@@ -19,10 +19,9 @@ from saibot.platform.api.answers import documented, json_answer, page_answer
 from saibot.platform.api.asking import Asking, Cursor, Here, Limit
 from saibot.platform.api.tokens import SECURED
 from saibot.platform.errors import TooLarge, Unusable, WrongMediaType
-from saibot.platform.pagination import read_cursor
-from saibot.platform.searches import OVER
+from saibot.platform.pagination import Page, read_cursor
 from saibot.platform.service import Platform
-from saibot.wire import InvalidOption, Question, Result
+from saibot.wire import InvalidOption, Question, Result, Search
 
 router = APIRouter(prefix="/v1", tags=["searches"])
 SearchId = Annotated[str, Path(max_length=40)]
@@ -49,7 +48,7 @@ _EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
     "/searches",
     summary="Search",
     status_code=202,
-    responses=documented({202: schemas.Search}, 403, 413, 415),
+    responses=documented({202: Search}, 403, 413, 415),
     openapi_extra=SECURED | {"requestBody": {"required": True, "content": _FORM}},
 )
 async def submit(request: Request, caller: Asking, here: Here) -> Response:
@@ -59,23 +58,24 @@ async def submit(request: Request, caller: Asking, here: Here) -> Response:
         raise WrongMediaType("a search is sent as multipart/form-data.", hint="Fields: train, options, optionally test.")
     train, test, question = await _form(request, here.settings.max_upload_bytes)
     found = await run_in_threadpool(here.submit, caller, train, test, question)
-    return json_answer(found, 202, {"Location": f"/v1/searches/{found['id']}"})
+    return json_answer(found.to_json(), 202, {"Location": f"/v1/searches/{found.id}"})
 
 
 @router.get("/searches", summary="Searches", responses=documented({200: schemas.Searches}, 403), openapi_extra=SECURED)
 def list_searches(caller: Asking, here: Here, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """One's own, latest first; an admin sees everybody's, without results."""
-    return page_answer(here.searches.list(caller, read_cursor(cursor, int), limit))
+    page = here.searches.list(caller, read_cursor(cursor, int), limit)
+    return page_answer(Page([search.to_json() for search in page.items], page.next))
 
 
 @router.get(
     "/searches/{id}",
     summary="How a search stands",
-    responses=documented({200: schemas.Search}, 403, 404),
+    responses=documented({200: Search}, 403, 404),
     openapi_extra=SECURED,
 )
 def show(caller: Asking, here: Here, id: SearchId) -> Response:
-    return json_answer(here.searches.show(caller, id))
+    return json_answer(here.searches.show(caller, id).to_json())
 
 
 @router.get(
@@ -107,13 +107,13 @@ def result(caller: Asking, here: Here, id: SearchId) -> Response:
     "/searches/{id}",
     summary="Cancel a search, or remove its result",
     status_code=204,
-    responses=documented({204: None, 202: schemas.Search}, 403, 404),
+    responses=documented({204: None, 202: Search}, 403, 404),
     openapi_extra=SECURED,
 )
 def cancel(caller: Asking, here: Here, id: SearchId) -> Response:
     """202 while it is under way: it will stop. 204 when it was over: it is removed."""
     found = here.searches.cancel(caller, id)
-    return Response(status_code=204) if found is None else json_answer(found, 202)
+    return Response(status_code=204) if found is None else json_answer(found.to_json(), 202)
 
 
 # ------------------------------------------------------------------------------------------------ inside
@@ -145,18 +145,18 @@ async def _file(form: FormData, name: str, limit: int) -> bytes | None:
     return content
 
 
-async def _told(here: Platform, caller: Caller, id: str, search: dict[str, Any]) -> AsyncIterator[str]:
+async def _told(here: Platform, caller: Caller, id: str, search: Search) -> AsyncIterator[str]:
     """Events until the search is over or the platform stops."""
     told: object = None
     silent = 0.0
     while True:
-        if search["status"] in OVER:
-            yield _event(search["status"], search)
+        if search.over:
+            yield _event(search.status, search)
             return
         state = here.searches.peek(caller, id)
         if state is None or state != told:
             search = await run_in_threadpool(here.searches.show, caller, id)
-            if search["status"] in OVER:
+            if search.over:
                 continue
             yield _event("progress", search)
             told, silent = state, 0.0
@@ -169,5 +169,5 @@ async def _told(here: Platform, caller: Caller, id: str, search: dict[str, Any])
         silent += LOOK_SECONDS
 
 
-def _event(name: str, search: dict[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps(search, ensure_ascii=False)}\n\n"
+def _event(name: str, search: Search) -> str:
+    return f"event: {name}\ndata: {json.dumps(search.to_json(), ensure_ascii=False)}\n\n"

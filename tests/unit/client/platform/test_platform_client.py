@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 from saibot.cli.home import open_ledger as shell_ledger
-from saibot.client import NotFound, PlatformUnreachable, Provider, Published, Requester, SearchFailed, SketchCache
-from saibot.client.answers import Dataset
+from saibot.client import Dataset, NotFound, PlatformUnreachable, Provider, Published, Requester, SearchFailed, SketchCache
 from saibot.client.platform import domain_from_csv, domain_to_csv
 from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch, SaibotError
 from saibot.sketch import KeyDomain, write_sketch
@@ -271,7 +270,9 @@ def test_waiting_for_a_platform_that_is_gone_ends(fake, sketches):
 
 def test_a_search_that_failed_says_why(fake, sketches):
     requester = Requester(fake.client())
-    fake.events = [[fake.search("failed", error={"code": "killed", "message": "the worker died.", "hint": "again"})]]
+    fake.events = [
+        [fake.search("failed", error={"code": "killed", "message": "the worker died.", "hint": "again", "details": {}})]
+    ]
     with pytest.raises(SearchFailed, match="the worker died") as failed:
         requester.submit(sketches[0], target="level").wait()
     assert failed.value.hint == "again" and failed.value.code == "killed"

@@ -62,7 +62,7 @@ async def send(visit: Visit) -> Response:
         raise
     except SaibotError as problem:
         return _form(visit, asked, problem=problem, status=status_of(problem))
-    return visit.go(f"/searches/{search['id']}")
+    return visit.go(f"/searches/{search.id}")
 
 
 def _form(visit: Visit, asked: dict[str, Any], *, problem: SaibotError | None = None, status: int = 200) -> Response:
