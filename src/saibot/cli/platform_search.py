@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from saibot.cli.connection import open_connection
 from saibot.cli.home import open_ledger
 from saibot.cli.show import print_json, progress
 
@@ -28,26 +27,9 @@ class Asked:
     card: Path | None
 
 
-def search_platform(
-    asked: Asked,
-    options: SearchOptions,
-    address: str | None,
-    *,
-    local: bool,
-    slice_of: str | None,
-    epsilon: str | None,
-    delta: str,
-    wait: bool,
-    json: bool,
-) -> Augmented | None:
-    """What was found; None where the search goes on without us."""
-    with open_connection(address) as platform:
-        if local:
-            return _at_home(platform, asked, options, slice_of, json=json)
-        return _there(platform, asked, options, epsilon=epsilon, delta=delta, wait=wait, json=json)
-
-
-def _at_home(platform: Platform, asked: Asked, options: SearchOptions, slice_of: str | None, *, json: bool) -> Augmented:
+def search_at_home(
+    platform: Platform, asked: Asked, options: SearchOptions, slice_of: str | None, *, json: bool
+) -> Augmented:
     from saibot.client import Requester
 
     with progress(quiet=json) as tell:
@@ -65,7 +47,7 @@ def _at_home(platform: Platform, asked: Asked, options: SearchOptions, slice_of:
         )
 
 
-def _there(
+def search_there(
     platform: Platform,
     asked: Asked,
     options: SearchOptions,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saibot.cli.connection import PlatformOption
+from saibot.cli.connection import PlatformOption, open_connection
 from saibot.cli.pack import DomainIdOption, DomainOption, given_domains
-from saibot.cli.platform_search import Asked, search_platform
+from saibot.cli.platform_search import Asked, search_at_home, search_there
 from saibot.cli.report import ReportOption, check_report, write_report
 from saibot.cli.search_options import DEFAULT, option_of
 from saibot.cli.show import JsonOption, number, plural, print_json, print_table, progress
@@ -102,17 +102,12 @@ def search(
     if corpus is not None:
         found, sketches = _search_folder(asked, corpus, options, given_domains(domain, domain_id), json)
     else:
-        answer = search_platform(
-            asked,
-            options,
-            platform,
-            local=local,
-            slice_of=slice_of,
-            epsilon=epsilon,
-            delta=delta,
-            wait=wait,
-            json=json,
-        )
+        with open_connection(platform) as opened:
+            answer = (
+                search_at_home(opened, asked, options, slice_of, json=json)
+                if local
+                else search_there(opened, asked, options, epsilon=epsilon, delta=delta, wait=wait, json=json)
+            )
         if answer is None:
             return
         found, sketches = answer, None
