@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import typer
+from annotated_types import Ge
 
-import saibot.search.rankings  # noqa: F401  (enters the rankings that the flag offers)
+from saibot.search.rankings import RANKINGS
 from saibot.wire import SearchOptions
+from saibot.wire.rankings import ranking_choices
 
 DEFAULT = SearchOptions()
 
 
 def option_of(name: str, flag: str | None = None) -> Any:
     """The flag of one option. `flag` is given for a switch that has no opposite, or that goes by another name."""
-    fact = SearchOptions.model_json_schema()["properties"][name]
+    field = SearchOptions.model_fields[name]
     names = () if flag is None else (flag,)
-    if "enum" not in fact:
-        return typer.Option(*names, help=fact["description"], min=fact.get("minimum"))
-    metavar = "|".join(fact["enum"])
-    return typer.Option(*names, help=fact["description"], metavar=metavar, autocompletion=lambda: [*fact["enum"]])
+    choices = [*RANKINGS] if name == "rank" else [*get_args(field.annotation)]
+    if not choices:
+        least: Any = next((one.ge for one in field.metadata if isinstance(one, Ge)), None)
+        return typer.Option(*names, help=field.description, min=least)
+    told = ranking_choices() if name == "rank" else field.description
+    return typer.Option(*names, help=told, metavar="|".join(choices), autocompletion=lambda: choices)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field
 
-from saibot.sketch import Sketch
 from saibot.wire.shapes import Shape
+
+if TYPE_CHECKING:  # the command line reads these shapes, and computes nothing
+    from saibot.sketch import Sketch
 
 
 class KeyPart(Shape):

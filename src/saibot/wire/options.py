@@ -18,7 +18,7 @@ from saibot.wire.shapes import Shape
 def _offer_rankings(schema: dict[str, Any]) -> None:
     """Those that are known when the schema is made, not when this module was loaded."""
     schema["enum"] = list(RANKINGS)
-    schema["description"] = f"Which gain counts. {ranking_choices()}."
+    schema["description"] = ranking_choices()
 
 
 class InvalidOption(InvalidInput):

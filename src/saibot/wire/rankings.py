@@ -38,7 +38,7 @@ def register(ranking: Ranking) -> Ranking:
 
 def ranking_choices() -> str:
     """All of them with their sentences, for the help of a flag and for the HTTP interface."""
-    return "; ".join(f"{one.name}: {one.sentence}" for one in RANKINGS.values())
+    return f"Which gain counts. {'; '.join(f'{one.name}: {one.sentence}' for one in RANKINGS.values())}."
 
 
 def checked_ranking(name: str) -> str:
