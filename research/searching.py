@@ -53,10 +53,10 @@ def choose(
         wanted = {dataset_name(number) for number in among}
         names = {corpus.name_of(digest) for digest in corpus.digests}
         request = replace(request, own=(*request.own, *(names - wanted)))
-    options = SearchOptions(rank=ranking, most_steps=1, always_first=True, unions=False, shown=1, device="cpu")
+    options = SearchOptions(rank=ranking, steps=1, always_first=True, unions=False, shown=1, device="cpu")
     found = find_augmentation(request, corpus, options)
-    (column,) = found.document["columns"]
-    (key,) = found.document["keys"]
+    (column,) = found.result.columns
+    (key,) = found.result.keys
     assert request.key is not None
-    keys = pa.table({key["column"]: pa.array(request.key.parts[0][1].values, pa.string())})
-    return Choice(int(column["dataset"].removeprefix("table-")), found.values(keys)[column["name"]])
+    keys = pa.table({key.column: pa.array(request.key.parts[0][1].values, pa.string())})
+    return Choice(int(column.dataset.removeprefix("table-")), found.values(keys)[column.name])

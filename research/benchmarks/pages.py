@@ -63,7 +63,7 @@ def bench_pages(*, stored: int = 100_000, candidates: int = 1000, tell: Callable
     tell("writing a large report", None)
     report_html(large_result(10))  # the drawing engine starts once
     started = time.perf_counter()
-    report_html(view_result(large_result(candidates)).document)
+    report_html(view_result(large_result(candidates)).result)
     return PagesBench(stored, first, later, candidates, 1000 * (time.perf_counter() - started))
 
 
@@ -100,7 +100,7 @@ def large_result(candidates: int) -> dict[str, Any]:
         "candidates": candidates,
         "stopped": "3 steps were taken, as asked",
         "rows": {"train": 1000, "test": 1000},
-        "keys": [{"name": "day", "column": "day", "domains": [{}]}],
+        "keys": [{"name": "day", "column": "day", "domains": [{"id": "day", "version": 1, "digest": ""}]}],
         "columns": [],
         "model": None,
         "notes": [],

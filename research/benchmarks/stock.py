@@ -6,7 +6,6 @@ this goes through the platform's doors, which are what is measured afterwards.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import tempfile
@@ -23,7 +22,7 @@ from saibot.platform import Settings
 from saibot.platform.accounts import Caller
 from saibot.platform.backup import continue_numbers
 from saibot.platform.clock import now
-from saibot.platform.describe import dataset_document, terms_of
+from saibot.platform.describe import terms_of
 from saibot.platform.publishing import file_name
 from saibot.platform.service import Platform
 from saibot.platform.storage.tables import datasets, terms, versions
@@ -34,6 +33,7 @@ from saibot.search.corpus import Corpus, pack
 from saibot.search.shard import ShardRows
 from saibot.search.views import key_id
 from saibot.sketch import SUFFIX, Sketch, write_sketch
+from saibot.wire import Dataset
 
 DOMAINS, KEYS, ROWS = 20, 100, 4000
 PROVIDERS = 300
@@ -177,7 +177,7 @@ def _describe(
     rows: dict[Any, list[dict[str, Any]]], sketch: Sketch, number: int, provider: str, size: int, rng: Any
 ) -> None:
     header, published = sketch.header, now()
-    document = dataset_document(
+    document = Dataset.of(
         sketch,
         id=f"d{number:016x}",
         provider=provider,
@@ -191,9 +191,9 @@ def _describe(
     rows[datasets].append(
         {
             "number": number,
-            "id": document["id"],
+            "id": document.id,
             "provider": provider,
-            "name": document["name"],
+            "name": document.name,
             "key_name": header.key.name,
             "visibility": "public" if rng.random() < 0.95 else "restricted",
             "state": "live",
@@ -203,9 +203,9 @@ def _describe(
             "expires": None,
             "rows": header.rows,
             "epsilon": float(header.budget["epsilon"]),
-            "sort_name": document["name"],
+            "sort_name": document.name,
             "domains": header.key.parts[0].domain,
-            "document": json.dumps(document, separators=(",", ":")),
+            "document": document.model_dump_json(),
         }
     )
     entry = {"dataset": number, "version": 1, "digest": sketch.digest, "bytes": size, "published": published}

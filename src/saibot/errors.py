@@ -5,6 +5,7 @@ SaibotError
 │   ├── InvalidBudget
 │   ├── InvalidCard
 │   ├── InvalidDomain     (discover: DomainConflict, UnknownDomain)
+│   ├── InvalidOption     (wire: an option of a search)
 │   ├── InvalidTable
 │   ├── SemiringError     (semiring: names, bases, keys and overflows of the algebra)
 │   └── UnsupportedPlan   a mechanism asked for something that its proof does not cover

@@ -29,6 +29,7 @@ from saibot.platform.service import Platform, open_platform
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
+from saibot.wire import Question
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = (
@@ -140,7 +141,7 @@ class Site:
         return self.platform.accounts.caller_of(self.tokens[name])
 
     def publish(self, name: str, file: str, **options: Any) -> str:
-        return str(self.platform.accept(self.caller(name), self.sketch(file), **options)[0]["id"])
+        return str(self.platform.accept(self.caller(name), self.sketch(file), **options)[0].id)
 
     def sketch(self, file: str) -> bytes:
         return (self.sketches / f"{file}.saibot").read_bytes()
@@ -148,16 +149,15 @@ class Site:
     def found_by(self, name: str) -> str:
         """The id of a search of this account that is done; asks once and waits for it."""
         caller = self.caller(name)
-        options = {"target": "arr_delay", "features": None, "steps": 3, "confidence": 0.9, "shown": 50, "exhaustive": False}
-        options |= {"joins": True, "unions": True, "hops": False, "rank": "usable", "whole_datasets": False}
-        done = [s for s in self.platform.searches.list(caller, None, 50).items if s["status"] == "done"]
+        options = Question(target="arr_delay", steps=3)
+        done = [s for s in self.platform.searches.list(caller, None, 50).items if s.status == "done"]
         if done:
-            return str(done[0]["id"])
-        id = self.platform.submit(caller, self.sketch("train"), self.sketch("test"), options)["id"]
+            return str(done[0].id)
+        id = self.platform.submit(caller, self.sketch("train"), self.sketch("test"), options).id
         for _ in range(1200):
             found = self.platform.searches.show(caller, id)
-            if found["status"] in ("done", "failed"):
-                assert found["status"] == "done", found
+            if found.status in ("done", "failed"):
+                assert found.status == "done", found
                 return str(id)
             time.sleep(0.05)
         raise AssertionError("the search did not end")

@@ -57,11 +57,12 @@ def nothing_found(page: Page, site: Any) -> None:
 
 
 def waiting(page: Page, site: Any) -> None:
-    asked = {"target": "arr_delay", "features": None, "steps": 3, "confidence": 0.9, "shown": 50, "exhaustive": False}
-    asked |= {"joins": True, "unions": True, "hops": False, "rank": "usable", "whole_datasets": False}
+    from saibot.wire import Question
+
+    asked = Question(target="arr_delay", steps=3)
     take, site.platform.searches.next = site.platform.searches.next, lambda busy: None
     try:
-        id = site.platform.submit(site.caller("ana"), site.sketch("train"), None, asked)["id"]
+        id = site.platform.submit(site.caller("ana"), site.sketch("train"), None, asked).id
         page.goto(f"{site.address}/searches/{id}", wait_until="domcontentloaded")
         page.locator("progress").wait_for()
         site.platform.searches.cancel(site.caller("ana"), id)

@@ -39,7 +39,7 @@ def test_what_others_know_makes_jetblues_model_better_and_the_ceiling_is_above(s
 
 
 def test_the_private_request_finds_the_same_airline(story):
-    assert story.private.document["private"]
+    assert story.private.result.private
     assert story.private.columns[0].startswith("dl-flights-2013.")
 
 

@@ -98,7 +98,7 @@ def test_a_platform_takes_what_was_collected(folder: Path, tmp_path: Path, saibo
         assert listed.name == "commuters"
         requester = Requester(platform.as_account("town-hall", ["requester"]), saibot_home, cache=tmp_path / "cache")
         own = pd.DataFrame({"town": np.resize(["north", "south", "west"], 90), "cost": np.arange(90.0) % 7})
-        assert requester.search(own[:60], own[60:], target="cost", key="town", local=True).document["candidates"]
+        assert requester.search(own[:60], own[60:], target="cost", key="town", local=True).result.candidates
 
 
 def test_the_same_report_again_is_the_same_file_and_free(folder: Path) -> None:

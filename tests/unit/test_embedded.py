@@ -51,7 +51,7 @@ def test_publish_search_and_augment_without_any_network(saibot_home, tmp_path):
             split=parts.id,
             progress=lambda stage, part: stages.append(stage),
         )
-        assert found.columns == ("stays.nights",) and found.document["private"]
+        assert found.columns == ("stays.nights",) and found.result.private
         assert "waiting for the platform" in stages
         local = requester.search(own[:2000], own[2000:], target="cost", key="ward", local=True)
         assert local.columns == ("stays.nights",)

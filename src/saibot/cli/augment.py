@@ -63,15 +63,15 @@ def augment(
     found = Augmented.load(result)
     if not found.columns:
         raise InvalidInput("the search chose nothing to join.", hint="`saibot search` says why; nothing was written.")
-    found = Augmented(found.document, _source(found, corpus, platform, fetch=fetch))
+    found = Augmented(found.result, _source(found, corpus, platform, fetch=fetch))
     found.augment(table, out=out, columns=names)
     if json:
-        print_json({"table": str(out), "columns": [dict(column) for column in found.document["columns"]]})
+        print_json({"table": str(out), "columns": [column.to_json() for column in found.result.columns]})
         return
     typer.echo(f"wrote {out} with {plural(len(found.columns), 'new column')}:")
-    for column in found.document["columns"]:
-        unit = f", in {column['unit']}" if column["unit"] else ""
-        typer.echo(f"  {column['name']}{unit}")
+    for new in found.result.columns:
+        unit = f", in {new.unit}" if new.unit else ""
+        typer.echo(f"  {new.name}{unit}")
     typer.echo("What is new is private already: train any model on it, as often as you like.")
 
 
@@ -86,12 +86,12 @@ def _source(found: Augmented, corpus: Path | None, platform: str | None, *, fetc
 
     if corpus is not None:
         return Corpus(corpus)
-    address = platform or found.document.get("platform")
-    if not isinstance(address, str):
+    address = platform or found.result.platform
+    if address is None:
         raise InvalidInput("the values of this result are in the corpus that was searched.", hint="Name it with --corpus.")
     if fetch or not found.at_home:
         with open_connection(address) as opened:
             if found.at_home:
                 typer.echo(f"--fetch: {opened.url} is asked for what is missing, and learns what was chosen.", err=True)
-            Published(opened).fetch(found.document["columns"])
+            Published(opened).fetch(found.result.columns)
     return Kept()

@@ -11,7 +11,7 @@ from saibot.cli.connection import PlatformOption, day, describe_key, open_connec
 from saibot.cli.show import JsonOption, number, print_json, print_table
 
 if TYPE_CHECKING:
-    from saibot.client import Dataset
+    from saibot.wire import ShownDataset
 
 
 def add_to(app: typer.Typer) -> None:
@@ -53,7 +53,7 @@ def datasets(
             shown(describe_key(one)),
             shown(", ".join(feature.name for feature in one.features)),
             "–" if one.rows is None else f"{one.rows:,}",
-            shown(one.budget.get("epsilon", "–")),
+            shown(one.budget.epsilon),
         ]
         for one in listed
     ]
@@ -67,7 +67,7 @@ def datasets(
         typer.echo("nothing is published that fits.")
 
 
-def _show(one: Dataset) -> None:
+def _show(one: ShownDataset) -> None:
     facts = [
         ("id", one.id),
         ("provider", one.provider),
@@ -77,7 +77,7 @@ def _show(one: Dataset) -> None:
         ("a row is", one.individual),
         ("key", describe_key(one)),
         ("rows", "not public" if one.rows is None else f"{one.rows:,}"),
-        ("budget", f"ε={one.budget.get('epsilon')}, δ={one.budget.get('delta')} under {one.neighbours}"),
+        ("budget", f"ε={one.budget.epsilon}, δ={one.budget.delta} under {one.neighbours}"),
         ("mechanism", f"{one.mechanism}, layout {one.layout}"),
         ("visibility", one.visibility + (f", until {day(one.expires)}" if one.expires else "")),
         ("version", f"{one.version}, published {day(one.published)}, digest {one.digest[:12]}, {one.bytes:,} bytes"),

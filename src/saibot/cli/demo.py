@@ -99,7 +99,7 @@ def _ranking(found: Augmented) -> None:
         columns.append(f"0 to {most:.2f}")
         for line, row in zip(rows, frame.itertuples(), strict=True):
             line.append(error_bar(row.lower, row.gain, row.upper, most, letters))
-    title = f"gain in R² of each candidate by itself, the surest of {found.document['candidates']} first"
+    title = f"gain in R² of each candidate by itself, the surest of {found.result.candidates} first"
     print_table(title, columns, rows, right=(0, 3), whole=range(3, len(columns)))
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from saibot.cli.connection import open_connection
 from saibot.cli.home import open_ledger
 from saibot.cli.show import print_json, progress
 
@@ -28,28 +27,8 @@ class Asked:
     card: Path | None
 
 
-def search_platform(
-    asked: Asked,
-    options: SearchOptions,
-    address: str | None,
-    *,
-    local: bool,
-    slice_of: str | None,
-    exhaustive: bool,
-    epsilon: str | None,
-    delta: str,
-    wait: bool,
-    json: bool,
-) -> Augmented | None:
-    """What was found; None where the search goes on without us."""
-    with open_connection(address) as platform:
-        if local:
-            return _at_home(platform, asked, options, slice_of, exhaustive=exhaustive, json=json)
-        return _there(platform, asked, options, exhaustive=exhaustive, epsilon=epsilon, delta=delta, wait=wait, json=json)
-
-
-def _at_home(
-    platform: Platform, asked: Asked, options: SearchOptions, slice_of: str | None, *, exhaustive: bool, json: bool
+def search_at_home(
+    platform: Platform, asked: Asked, options: SearchOptions, slice_of: str | None, *, json: bool
 ) -> Augmented:
     from saibot.client import Requester
 
@@ -63,18 +42,16 @@ def _at_home(
             card=asked.card,
             domain=slice_of,
             options=options,
-            exhaustive=exhaustive,
             name=asked.train.stem,
             progress=tell,
         )
 
 
-def _there(
+def search_there(
     platform: Platform,
     asked: Asked,
     options: SearchOptions,
     *,
-    exhaustive: bool,
     epsilon: str | None,
     delta: str,
     wait: bool,
@@ -103,7 +80,6 @@ def _there(
             epsilon=epsilon,
             delta=delta,
             options=options,
-            exhaustive=exhaustive,
             progress=tell,
         )
         if wait:

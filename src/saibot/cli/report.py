@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from saibot.wire import Result
 
 ReportOption = Annotated[
     Path | None, typer.Option("--report", help="Write the result as one .html file that opens offline.")
@@ -20,7 +24,7 @@ def check_report(path: Path | None) -> None:
         raise InvalidInput(f"--report writes .html, not {path.name}.")
 
 
-def write_report(document: dict[str, Any], path: Path) -> None:
+def write_report(result: Result | Mapping[str, Any], path: Path) -> None:
     from datetime import UTC, datetime
 
     from saibot.errors import InvalidInput
@@ -30,4 +34,4 @@ def write_report(document: dict[str, Any], path: Path) -> None:
         from saibot.platform.pages.report import report_html
     except ImportError:
         raise InvalidInput("reports need the platform's packages.", hint="pip install 'saibot[platform]'") from None
-    write_safely(path, report_html(document, created=datetime.now(UTC).date().isoformat()).encode())
+    write_safely(path, report_html(result, created=datetime.now(UTC).date().isoformat()).encode())

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from saibot.cli.connection import PlatformOption
+from saibot.cli.connection import PlatformOption, open_connection
 from saibot.cli.pack import DomainIdOption, DomainOption, given_domains
-from saibot.cli.platform_search import Asked, search_platform
+from saibot.cli.platform_search import Asked, search_at_home, search_there
 from saibot.cli.report import ReportOption, check_report, write_report
+from saibot.cli.search_options import DEFAULT, option_of
 from saibot.cli.show import JsonOption, number, plural, print_json, print_table, progress
+from saibot.search.rankings import RANKINGS
+from saibot.wire import Entry, Measured, Result, SearchOptions
 
 if TYPE_CHECKING:
-    from saibot.client import Augmented, Domains, SearchOptions, SearchRequest
+    from saibot.client import Augmented, Domains, SearchRequest
     from saibot.sketch import KeyDomain
 
 
@@ -48,28 +51,19 @@ def search(
     wait: Annotated[bool, typer.Option(help="Wait for the platform's answer, or leave the search to run there.")] = True,
     domain: DomainOption = None,
     domain_id: DomainIdOption = None,
-    steps: Annotated[int, typer.Option(help="Most augmentations to take.", min=1)] = 5,
-    confidence: Annotated[float, typer.Option(help="How sure an accepted gain must be, over all candidates.")] = 0.9,
-    joins: Annotated[bool, typer.Option(help="Whether to join columns.")] = True,
-    unions: Annotated[bool, typer.Option(help="Whether to add rows of tables with the same columns.")] = True,
-    hops: Annotated[
-        bool, typer.Option("--hops", help="Also datasets by another key that a dataset by both keys leads to.")
-    ] = False,
+    steps: Annotated[int, option_of("steps")] = DEFAULT.steps,
+    confidence: Annotated[float, option_of("confidence")] = DEFAULT.confidence,
+    interval: Annotated[float, option_of("interval")] = DEFAULT.interval,
+    joins: Annotated[bool, option_of("joins")] = DEFAULT.joins,
+    unions: Annotated[bool, option_of("unions")] = DEFAULT.unions,
+    hops: Annotated[bool, option_of("hops", "--hops")] = DEFAULT.hops,
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Try every combination of joins; for a few candidates only.")
     ] = False,
-    rank: Annotated[
-        str,
-        typer.Option(
-            help="usable: by the gain of the private values as they are; potential: of the provider's raw means, as far as "
-            "it is sure; expected: by the best guess at the raw means' gain."
-        ),
-    ] = "usable",
-    whole_datasets: Annotated[
-        bool, typer.Option("--whole-datasets", help="All features of a dataset are one candidate, scored together.")
-    ] = False,
-    single: Annotated[bool, typer.Option("--single", help="Take the best one candidate, whatever its bound.")] = False,
-    device: Annotated[str, typer.Option(help="Where to sweep: auto, cpu or cuda.")] = "auto",
+    rank: Annotated[str, option_of("rank")] = DEFAULT.rank,
+    whole_datasets: Annotated[bool, option_of("whole_datasets", "--whole-datasets")] = DEFAULT.whole_datasets,
+    single: Annotated[bool, option_of("always_first", "--single")] = DEFAULT.always_first,
+    device: Annotated[str, option_of("device")] = DEFAULT.device,
     shown: Annotated[int, typer.Option(help="Ranked candidates to show.", min=1)] = 10,
     out: Annotated[Path | None, typer.Option(help="Write the result here, for `saibot augment`.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the result: .png, .svg or .pdf.")] = None,
@@ -81,11 +75,8 @@ def search(
     With --local or --corpus, tables stay on this machine and are searched exactly, at no cost. Otherwise sketches go to the
     platform: they carry their noise and anyone may see them. Tables are never sent.
     """
-    from saibot.client import SearchOptions
     from saibot.errors import InvalidInput
 
-    if device not in ("auto", "cpu", "cuda"):
-        raise InvalidInput(f"--device is auto, cpu or cuda, not {device!r}.")
     if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InvalidInput(f"--plot writes .png, .svg or .pdf, not {plot.name}.")
     check_report(report_to)
@@ -94,33 +85,29 @@ def search(
     if test is not None and _is_sketch(train) != _is_sketch(test):
         raise InvalidInput("--train and --test are both tables or both sketches.")
     options = SearchOptions(
-        most_steps=1 if single else steps,
+        steps=1 if single else steps,
+        strategy="exhaustive" if exhaustive else "greedy",
         confidence=confidence,
+        interval=interval,
         always_first=single,
         joins=joins,
         unions=unions,
         hops=hops,
-        rank=rank,  # type: ignore[arg-type]  # it checks that itself
+        rank=rank,
         whole_datasets=whole_datasets,
         shown=max(shown, 50),
-        device=device,  # type: ignore[arg-type]  # checked above
+        device=device,  # type: ignore[arg-type]  # it checks that itself
     )
     asked = Asked(train, test, target, _keys(key or []), feature or None, card)
     if corpus is not None:
-        found, sketches = _search_folder(asked, corpus, options, given_domains(domain, domain_id), exhaustive, json)
+        found, sketches = _search_folder(asked, corpus, options, given_domains(domain, domain_id), json)
     else:
-        answer = search_platform(
-            asked,
-            options,
-            platform,
-            local=local,
-            slice_of=slice_of,
-            exhaustive=exhaustive,
-            epsilon=epsilon,
-            delta=delta,
-            wait=wait,
-            json=json,
-        )
+        with open_connection(platform) as opened:
+            answer = (
+                search_at_home(opened, asked, options, slice_of, json=json)
+                if local
+                else search_there(opened, asked, options, epsilon=epsilon, delta=delta, wait=wait, json=json)
+            )
         if answer is None:
             return
         found, sketches = answer, None
@@ -129,9 +116,9 @@ def search(
     if plot is not None:
         found.plot(plot)
     if report_to is not None:
-        write_report(found.document, report_to)
+        write_report(found.result, report_to)
     if json:
-        print_json(found.document)
+        print_json(found.result.to_json())
     else:
         report(found, sketches, shown)
         if report_to is not None:
@@ -140,12 +127,11 @@ def search(
 
 
 def _search_folder(
-    asked: Asked, corpus: Path, options: SearchOptions, given: list[KeyDomain], exhaustive: bool, json: bool
+    asked: Asked, corpus: Path, options: SearchOptions, given: list[KeyDomain], json: bool
 ) -> tuple[Augmented, int]:
     """Search a folder of packed sketches; what was found, and among how many sketches."""
     from saibot.client import Corpus, Domains, find_augmentation
     from saibot.errors import InvalidInput
-    from saibot.search.exhaustive import Exhaustive
 
     opened = Corpus(corpus)
     if not len(opened):
@@ -153,8 +139,7 @@ def _search_folder(
     with progress(quiet=json) as tell:
         tell("reading the request", None)
         request = _request(asked, Domains(opened, given))
-        strategy = Exhaustive() if exhaustive else None
-        return find_augmentation(request, opened, options, strategy=strategy, progress=tell), len(opened)
+        return find_augmentation(request, opened, options, progress=tell), len(opened)
 
 
 def _is_sketch(path: Path) -> bool:
@@ -185,91 +170,78 @@ def _request(asked: Asked, domains: Domains) -> SearchRequest:
 
 def report(found: Augmented, sketches: int | None, shown: int) -> None:
     """What was found, for people; `sketches` is how many there were to choose from, where that is known."""
-    document = found.document
-    rows = document["rows"]
-    held_out = f", {rows['test']:,} held out" if rows["test"] is not None else ""
-    kind = "private request (its noise is in every number)" if document["private"] else "local request: exact, nothing sent"
-    typer.echo(f"{document['request']}: {rows['train']:,} training rows{held_out}; {kind}")
+    result = found.result
+    held_out = f", {result.rows.test:,} held out" if result.rows.test is not None else ""
+    kind = "private request (its noise is in every number)" if result.private else "local request: exact, nothing sent"
+    typer.echo(f"{result.request}: {result.rows.train:,} training rows{held_out}; {kind}")
     for note in found.notes:
         typer.echo(f"  {note}")
-    unions = document.get("unions", 0)
-    told = f"{plural(document['candidates'] - unions, 'join')} and {plural(unions, 'union')} to choose from"
+    told = f"{plural(result.candidates - result.unions, 'join')} and {plural(result.unions, 'union')} to choose from"
     typer.echo(f"  {told}" + (f", of {plural(sketches, 'sketch', 'sketches')}" if sketches is not None else ""))
     typer.echo()
-    _ranking(found, shown)
-    _path(found)
-    typer.echo(f"stopped: {document['stopped']}.")
-    for dropped in document["dropped"]:
-        such = f" ({', '.join(dropped['examples'])})" if dropped["examples"] else ""
-        typer.echo(f"not taken: {dropped['count']:,} because {dropped['reason'].removesuffix('.')}{such}")
+    _ranking(result, shown)
+    _path(result)
+    typer.echo(f"stopped: {result.stopped}.")
+    for dropped in result.dropped:
+        such = f" ({', '.join(dropped.examples)})" if dropped.examples else ""
+        typer.echo(f"not taken: {dropped.count:,} because {dropped.reason.removesuffix('.')}{such}")
 
 
-def _ranking(found: Augmented, shown: int) -> None:
-    from saibot.client.augmented import identity
-    from saibot.search.document import key_label
-
-    ranked = found.document["ranked"]
-    taken = found.taken()
-    several = len({key_label(entry["key"]) for entry in ranked}) > 1
-    rank = found.document.get("rank", "usable")
+def _ranking(result: Result, shown: int) -> None:
+    ranked = result.ranked
+    taken = result.taken
+    several = len({entry.on for entry in ranked}) > 1
+    by = RANKINGS.get(result.rank)
+    column = by.shows if by is not None else "gain"
     rows = []
     for place, entry in enumerate(ranked[:shown], start=1):
-        gain, (low, high) = entry["gain"], entry["interval"]
-        if rank == "potential" and entry["potential"] is not None:
-            gain, (low, high) = entry["potential"], entry["potential_interval"]
-        if rank == "expected" and entry["expected"] is not None:
-            gain = entry["expected"]
-        signal = "–" if entry["reliability"] is None else f"{entry['reliability']:.0%}"
+        gain, (low, high) = entry.gain, entry.interval
+        if column == "potential" and entry.potential is not None and entry.potential_interval is not None:
+            gain, (low, high) = entry.potential, entry.potential_interval
+        if column == "expected" and entry.expected is not None:
+            gain = entry.expected
+        signal = "–" if entry.reliability is None else f"{entry.reliability:.0%}"
         rows.append([
             str(place),
             _name(entry),
-            key_label(entry["key"]) if several else signal,  # both would not fit a narrow terminal
+            entry.on if several else signal,  # both would not fit a narrow terminal
             f"{gain:+.3f}",
             f"{low:.3f} to {high:.3f}",
-            number(entry["coefficient"], 3),
-            str(taken.get(identity(entry), "")),
+            number(entry.coefficient, 3),
+            str(taken.get(entry.identity, "")),
         ])  # fmt: skip
     if rows:
-        kind = "gain" if rank == "usable" else f"{rank} gain"
-        interval = "usable, 90 %" if rank == "expected" else "90 % interval"
+        kind = "gain" if column == "gain" else f"{column} gain"
+        sure = f"{100 * result.interval_confidence:g} %"
+        interval = f"usable, {sure}" if column == "expected" else f"{sure} interval"
         heads = ["", "candidate", "on" if several else "signal", kind, interval, "slope", "step"]
         right = (0, *(() if several else (2,)), 3, 4, 5, 6)
-        order = "the most promising" if rank == "expected" else "the surest"
+        order = by.first if by is not None else "the surest"
         print_table(f"candidates by themselves: {kind} in R², {order} first", heads, rows, right=right)
-    if rank != "usable":
-        by = "guessed" if rank == "expected" else "as far as they are sure"
-        typer.echo(f"With the providers' raw means, {by}. The models below use their private values as they are.")
+    if by is not None and column != "gain":
+        typer.echo(f"Ranked by {by.sentence}. The models below use the private values as they are.")
 
 
-def _name(entry: dict[str, Any]) -> str:
-    if entry["kind"] == "union":
-        return f"{entry['dataset']} (rows)"
-    if entry["feature"] is not None:
-        return f"{entry['dataset']}.{entry['feature']}"
-    return f"{entry['dataset']} ({', '.join(entry['features'])})"
+def _name(entry: Entry) -> str:
+    if entry.kind == "union":
+        return f"{entry.dataset} (rows)"
+    return f"{entry.dataset}.{entry.feature}" if entry.feature is not None else f"{entry.dataset} ({entry.what})"
 
 
-def _path(found: Augmented) -> None:
-    path = found.path()
-    held_out = path.test_r2.notna().all()
-    rows = []
-    for i, step in enumerate(path.itertuples()):
-        rows.append([
-            "own features" if i == 0 else f"{i}  + {step.column}",
-            f"{step.train_r2:.3f}",
-            _held_out(step) if held_out else "–",
-        ])  # fmt: skip
+def _path(result: Result) -> None:
+    models = [("own features", result.base), *((f"{i}  + {step.added}", step) for i, step in enumerate(result.steps, 1))]
+    held_out = all(model.test_r2 is not None for _, model in models)
+    rows = [[name, f"{model.train_r2:.3f}", _held_out(model) if held_out else "–"] for name, model in models]
     print_table("R² step by step", ["model", "training", "held out"], rows, right=(1, 2))
 
 
-def _held_out(step: Any) -> str:
+def _held_out(model: Measured) -> str:
     """The held-out R² with its interval, or the interval alone where it leaves the number no meaning."""
-    from saibot.search.result import UNCLEAR
-
-    if step.test_lower is None or step.test_lower != step.test_lower:
-        return f"{step.test_r2:.3f}"
-    interval = f"{step.test_lower:.2f} to {step.test_upper:.2f}"
-    return f"unclear ({interval})" if step.test_upper - step.test_lower > UNCLEAR else f"{step.test_r2:.3f} ({interval})"
+    if model.test_interval is None:
+        return f"{model.test_r2:.3f}"
+    low, high = model.test_interval
+    interval = f"{low:.2f} to {high:.2f}"
+    return f"unclear ({interval})" if model.unclear else f"{model.test_r2:.3f} ({interval})"
 
 
 def _next(found: Augmented, corpus: Path | None, out: Path | None, plot: Path | None) -> None:

@@ -58,9 +58,9 @@ def result(
     if out is not None:
         found.save(out)
     if report_to is not None:
-        write_report(found.document, report_to)
+        write_report(found.result, report_to)
     if json:
-        print_json(found.document)
+        print_json(found.result.to_json())
         return
     report(found, None, shown)
     if out is not None:

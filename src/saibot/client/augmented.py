@@ -1,12 +1,11 @@
 """What a search found, in the requester's hands: as a table, as a picture, joined to rows, as a model, and on disk.
 
-Everything is made from one document, the same that `save` writes as result.json and that a platform answers. It names
+Everything is made from one `wire.Result`, the same that `save` writes as result.json and that a platform answers. It names
 sketches by digest; their values stay in the corpus, or with the platform, and are looked up there.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +21,9 @@ from saibot.errors import InvalidInput
 from saibot.privatize.read import TableLike
 from saibot.safe_file import write_safely
 from saibot.search import Corpus, SearchOptions, SearchRequest, Strategy, search
-from saibot.search.document import checked_document, document_of, domain_from_json, key_label
-from saibot.search.terms import FeatureColumn, KeyColumn
+from saibot.search.document import domain_listed, result_of
+from saibot.search.terms import KeyColumn
+from saibot.wire import Measured, Result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,20 +44,20 @@ def find_augmentation(
 ) -> Augmented:
     """Search a corpus with a request of either kind."""
     found = search(request, corpus, options, strategy=strategy, progress=progress)
-    return Augmented(document_of(found, request) | {"at_home": True}, corpus)
+    return Augmented(result_of(found, request, at_home=True), corpus)
 
 
 class Augmented:
     """The accepted augmentations in order, the ranking they were chosen from, and the model they give."""
 
-    def __init__(self, document: Any, source: Corpus | ValueSource | None = None) -> None:
-        """From a document of `saibot.search.document`, be it made here or by a platform.
+    def __init__(self, result: Result | Mapping[str, Any], source: Corpus | ValueSource | None = None) -> None:
+        """From a result, be it made here or by a platform, or from its JSON document.
 
         `source` is where the chosen values are looked up: a corpus, or anything that gives sketches by digest. It is
         needed to augment and to predict, not to look. `Kept()` asks nobody; `Published(platform)` asks the platform for
         what was chosen, and thereby tells it: see `at_home`.
         """
-        self.document = checked_document(document, "the document")
+        self.result = Result.read(result, "the document")
         self._source = source
 
     @classmethod
@@ -67,65 +67,58 @@ class Augmented:
 
     def save(self, path: Path | str) -> None:
         """Write result.json. It holds the model, that is, statistics of the requester's own rows: keep it like them."""
-        text = json.dumps(self.document, indent=1, ensure_ascii=False, allow_nan=False)
-        write_safely(Path(path), text.encode())
+        write_safely(Path(path), self.result.text(indent=1).encode())
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the new columns."""
-        return tuple(column["name"] for column in self.document["columns"])
+        return tuple(column.name for column in self.result.columns)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(self.document["notes"])
+        return self.result.notes
 
     @property
     def at_home(self) -> bool:
-        """Whether nobody but the requester knows what was chosen. Where the document does not say, we take it so."""
-        return self.document.get("at_home") is not False
+        """Whether nobody but the requester knows what was chosen."""
+        return self.result.at_home
 
     def to_frame(self) -> pd.DataFrame:
         """The ranked candidates of the first step: gain in R2 with its interval, and the step that took each, if any."""
         import pandas as pd
 
-        taken = self.taken()
+        taken = self.result.taken
         rows = [
             {
-                "dataset": found["dataset"],
-                "feature": found["feature"] or ", ".join(found.get("features", ())) or None,
-                "kind": found["kind"],
-                "key": key_label(found["key"]),
-                "gain": found["gain"],
-                "lower": found["interval"][0],
-                "upper": found["interval"][1],
-                "potential": found.get("potential"),
-                "expected": found.get("expected"),
-                "coefficient": found["coefficient"],
-                "reliability": found["reliability"],
-                "coverage": found.get("coverage"),
-                "privacy_share": found.get("privacy_share"),
-                "rows": found["rows"],
-                "step": taken.get(identity(found)),
-                "note": found["note"],
-                "digest": found["digest"],
+                "dataset": found.dataset,
+                "feature": found.what or None,
+                "kind": found.kind,
+                "key": found.on,
+                "gain": found.gain,
+                "lower": found.interval[0],
+                "upper": found.interval[1],
+                "potential": found.potential,
+                "expected": found.expected,
+                "coefficient": found.coefficient,
+                "reliability": found.reliability,
+                "coverage": found.coverage,
+                "privacy_share": found.privacy_share,
+                "rows": found.rows,
+                "step": taken.get(found.identity),
+                "note": found.note,
+                "digest": found.digest,
             }
-            for found in self.document["ranked"]
+            for found in self.result.ranked
         ]
         return pd.DataFrame(rows, columns=RANKED).astype({"step": "Int64", "rows": "Int64"})
-
-    def taken(self) -> dict[tuple[str, ...], int]:
-        """The step that took each candidate, by its `identity`."""
-        return {identity(step): i for i, step in enumerate(self.document["steps"], start=1)}
 
     def path(self) -> pd.DataFrame:
         """R2 step by step, the base model first; a step joins a column, or adds the rows of a dataset."""
         import pandas as pd
 
-        base = self.document["base"]
-        steps: list[dict[str, Any]] = [{"step": 0, "column": None} | _measured(base)]
-        for i, step in enumerate(self.document["steps"], start=1):
-            name = step["column"] if step["kind"] == "join" else f"rows of {step['dataset']}"
-            steps.append({"step": i, "column": name} | _measured(step))
+        steps: list[dict[str, Any]] = [{"step": 0, "column": None} | _measured(self.result.base)]
+        for i, step in enumerate(self.result.steps, start=1):
+            steps.append({"step": i, "column": step.added} | _measured(step))
         return pd.DataFrame(steps)
 
     def plot(self, path: Path | str | None = None) -> Any:
@@ -163,46 +156,40 @@ class Augmented:
                 "the values of a result come from its corpus, or from what was kept of it.",
                 hint="Load it with `source=Corpus(FOLDER)`; with `source=Kept()` where a platform was searched.",
             )
-        return {column["name"]: looked_up(self._source, column, key)[codes] for column in self.document["columns"]}
+        return {column.name: looked_up(self._source, column, key)[codes] for column in self.result.columns}
 
     def model(self, *, columns: Mapping[str, str] | None = None) -> LinearModel:
         """The regression with all chosen columns, fitted on the request's moments."""
-        stored = self.document["model"]
+        stored = self.result.model
         if stored is None:
             raise InvalidInput("this result has no model: its search strategy did not give one.")
         return LinearModel(
-            target=stored["target"]["column"],
-            own=tuple(FeatureColumn(**column) for column in stored["own"]),
-            lookups=tuple(stored["lookups"]),
-            coefficients=stored["coefficients"],
-            intercept=stored["intercept"],
+            target=stored.target.column,
+            own=stored.own,
+            lookups=stored.lookups,
+            coefficients=stored.coefficients,
+            intercept=stored.intercept,
             augment=lambda table: self.values(table, columns=columns),
         )
 
     def __repr__(self) -> str:
         last = self.path().iloc[-1]
         held_out = "" if last.test_r2 is None else f", {last.test_r2:.3f} held out"
-        return f"Augmented({len(self.document['steps'])} steps, R2 {last.train_r2:.3f}{held_out})"
+        return f"Augmented({len(self.result.steps)} steps, R2 {last.train_r2:.3f}{held_out})"
 
     # -------------------------------------------------------------------------------------------- inside
 
     def _keys(self, columns: Mapping[str, str]) -> list[KeyColumn]:
-        keys = self.document["keys"]
-        unknown = [name for name in columns if name not in {key["name"] for key in keys}]
+        keys = self.result.keys
+        unknown = [name for name in columns if name not in {key.name for key in keys}]
         if unknown:
-            have = ", ".join(key["name"] for key in keys) or "none"
+            have = ", ".join(key.name for key in keys) or "none"
             raise InvalidInput(f"the result has no key {unknown[0]!r}.", hint=f"It has {have}.")
         return [
-            KeyColumn(key["name"], columns.get(key["name"], key["column"]), tuple(map(domain_from_json, key["domains"])))
-            for key in keys
+            KeyColumn(key.name, columns.get(key.name, key.column), tuple(map(domain_listed, key.domains))) for key in keys
         ]
 
 
-def identity(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """What tells a candidate from all others: sketch, feature, the columns it is joined on, and through which dataset."""
-    return entry["digest"], str(entry["feature"]), key_label(entry["key"]), str(entry.get("via"))
-
-
-def _measured(model: Mapping[str, Any]) -> dict[str, float | None]:
-    low, high = model.get("test_interval") or (None, None)
-    return {"train_r2": model["train_r2"], "test_r2": model["test_r2"], "test_lower": low, "test_upper": high}
+def _measured(model: Measured) -> dict[str, float | None]:
+    low, high = model.test_interval or (None, None)
+    return {"train_r2": model.train_r2, "test_r2": model.test_r2, "test_lower": low, "test_upper": high}

@@ -10,11 +10,11 @@ from typing import Any
 
 import httpx
 
-from saibot.client.answers import Progress, Search, read_answer
+from saibot.client.answers import Progress, read_answer
 from saibot.client.errors import PlatformError, PlatformUnreachable, SearchFailed
 from saibot.client.transport import ATTEMPTS, Wire
 from saibot.errors import SaibotError
-from saibot.search.document import checked_document
+from saibot.wire import Result, Search
 
 POLLED = 1.0  # seconds between looks where events do not come through
 
@@ -64,9 +64,9 @@ class Job:
             raise _why(self.state)
         return self.state
 
-    def result(self) -> dict[str, Any]:
-        """The document of a search that is done."""
-        return checked_document(self._wire.json("GET", f"/v1/searches/{self.id}/result"), "the platform's answer")
+    def result(self) -> Result:
+        """What a search that is done has found."""
+        return Result.read(self._wire.json("GET", f"/v1/searches/{self.id}/result"), "the platform's answer")
 
     def cancel(self) -> None:
         """Stop it, or remove its result where it is over."""
@@ -112,6 +112,7 @@ def _in_time(end: float | None, id: str) -> None:
 def _why(state: Search) -> PlatformError:
     if state.status == "cancelled":
         return SearchFailed(f"the search {state.id} was cancelled.")
-    said = state.error or {}
-    reason = said.get("message") or "the platform does not say why."
-    return SearchFailed(f"the search {state.id} failed: {reason}", hint=said.get("hint"), code=str(said.get("code", "")))
+    if state.error is None:
+        return SearchFailed(f"the search {state.id} failed: the platform does not say why.")
+    said = state.error
+    return SearchFailed(f"the search {state.id} failed: {said.message}", hint=said.hint, code=said.code)

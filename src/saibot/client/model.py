@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from saibot.client.tables import column_names, numbers, read_columns
 from saibot.errors import InvalidInput
 from saibot.privatize.read import TableLike
-from saibot.search.terms import FeatureColumn
+from saibot.wire.result import OwnColumn
 
 
 class LinearModel:
@@ -25,7 +25,7 @@ class LinearModel:
         self,
         *,
         target: str,
-        own: tuple[FeatureColumn, ...],
+        own: tuple[OwnColumn, ...],
         lookups: tuple[str, ...],
         coefficients: Mapping[str, float],
         intercept: float,
@@ -67,7 +67,7 @@ class LinearModel:
         return f"LinearModel({self.target} ~ {' + '.join(self.feature_names_in_) or '1'})"
 
 
-def _own_values(rows: pa.Table | None, column: FeatureColumn) -> np.ndarray:
+def _own_values(rows: pa.Table | None, column: OwnColumn) -> np.ndarray:
     assert rows is not None
     if column.level is not None:
         hit = pc.equal(rows.column(column.column).cast(pa.string()), column.level)

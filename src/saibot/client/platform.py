@@ -12,10 +12,11 @@ from urllib.parse import quote
 
 import httpx
 
-from saibot.client.answers import Account, Dataset, Domain, NewToken, SliceItem, Token, read_answer
+from saibot.client.answers import Account, NewToken, Token, read_answer
 from saibot.client.transport import Wire
 from saibot.errors import InvalidDomain
 from saibot.sketch import KeyDomain
+from saibot.wire import CorpusEntry, Dataset, Domain, ShownDataset
 
 
 class Platform:
@@ -113,13 +114,13 @@ class Platform:
         """What is published, page after page; `q`, `domain`, `provider` and `feature` narrow the list, `sort` orders it."""
         return (read_answer(Dataset, item) for item in self.wire.pages("/v1/datasets", filters))
 
-    def dataset(self, id: str) -> Dataset:
+    def dataset(self, id: str) -> ShownDataset:
         """One dataset with its private profile and its versions."""
-        return read_answer(Dataset, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}"))
+        return read_answer(ShownDataset, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}"))
 
-    def manifest(self, domain: str | None = None) -> Iterator[SliceItem]:
+    def manifest(self, domain: str | None = None) -> Iterator[CorpusEntry]:
         """Which sketches make up the corpus, or the slice of it that has this key domain."""
-        return (read_answer(SliceItem, item) for item in self.wire.pages("/v1/corpus", {"domain": domain}))
+        return (read_answer(CorpusEntry, item) for item in self.wire.pages("/v1/corpus", {"domain": domain}))
 
     def audit(self) -> Iterator[dict[str, Any]]:
         """Who published, withdrew and asked what, newest first (admin)."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from saibot.client.augmented import Augmented, identity
+from saibot.client.augmented import Augmented
 from saibot.errors import InvalidInput
-from saibot.search.document import key_label
+from saibot.wire import Entry
 
 # Okabe and Ito's colours: told apart with every kind of colour vision, and by marker and dash besides.
 TRAIN, TEST, TAKEN, LEFT, INK, FAINT = "#0072B2", "#D55E00", "#009E73", "#8C8C8C", "#222222", "#D9D9D9"
@@ -20,8 +21,8 @@ def figure(found: Augmented) -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise InvalidInput("plots need matplotlib.", hint="`pip install saibot[plot]` brings it.") from None
-    ranked = found.document["ranked"][:MOST]
-    height = max(3.6, 1.6 + 0.34 * max(len(ranked), len(found.document["steps"]) + 1))
+    ranked = found.result.ranked[:MOST]
+    height = max(3.6, 1.6 + 0.34 * max(len(ranked), len(found.result.steps) + 1))
     drawn = Figure(figsize=(12.5, height), layout="constrained")
     left, right = drawn.subplots(1, 2, width_ratios=(1, 1.15))
     for axes in (left, right):
@@ -30,9 +31,9 @@ def figure(found: Augmented) -> Any:
         axes.tick_params(colors=INK, labelsize=9)
     _path(left, found)
     _gains(right, found, ranked)
-    how = "private request" if found.document["private"] else "local request, exact"
+    how = "private request" if found.result.private else "local request, exact"
     drawn.suptitle(
-        f"{found.document['request']}: what explains {found.document['target']} ({how})",
+        f"{found.result.request}: what explains {found.result.target} ({how})",
         fontsize=12,
         color=INK,
         x=0.01,
@@ -67,36 +68,36 @@ def _path(axes: Any, found: Augmented) -> None:
     axes.legend(edgecolor="none", framealpha=0.85, fontsize=9, loc="best")
 
 
-def _gains(axes: Any, found: Augmented, ranked: list[dict[str, Any]]) -> None:
-    taken = found.taken()
+def _gains(axes: Any, found: Augmented, ranked: Sequence[Entry]) -> None:
+    taken = found.result.taken
     axes.set_title("gain in R² of each candidate by itself, with its interval", fontsize=11, loc="left", color=INK)
-    several = len({key_label(entry["key"]) for entry in ranked}) > 1
+    several = len({entry.on for entry in ranked}) > 1
     if not ranked:
         axes.text(0.5, 0.5, "no candidate", ha="center", va="center", color=LEFT, transform=axes.transAxes)
         axes.set_axis_off()
         return
     for place, entry in enumerate(ranked):
-        chosen = identity(entry) in taken
+        chosen = entry.identity in taken
         colour = TAKEN if chosen else LEFT
-        axes.plot(entry["interval"], [place, place], color=colour, lw=2.5, solid_capstyle="round")
+        axes.plot(entry.interval, [place, place], color=colour, lw=2.5, solid_capstyle="round")
         axes.plot(
-            entry["gain"], place, marker="D" if chosen else "o", ms=7, color=colour, mec="white", mew=1, ls="none", zorder=3
+            entry.gain, place, marker="D" if chosen else "o", ms=7, color=colour, mec="white", mew=1, ls="none", zorder=3
         )
     for label, colour, marker in (("taken", TAKEN, "D"), ("not taken", LEFT, "o")):
         axes.plot([], [], color=colour, marker=marker, lw=2.5, label=label)
     axes.set_yticks(range(len(ranked)), [_short(_candidate(entry, several)) for entry in ranked])
     axes.set_ylim(len(ranked) - 0.5, -0.6)
-    most = max(entry["interval"][1] for entry in ranked)
-    axes.set_xlim(min(0.0, *(entry["interval"][0] for entry in ranked)) - 0.02 * most, 1.05 * max(most, 1e-6))
+    most = max(entry.interval[1] for entry in ranked)
+    axes.set_xlim(min(0.0, *(entry.interval[0] for entry in ranked)) - 0.02 * most, 1.05 * max(most, 1e-6))
     axes.set_xlabel("gain in R² on the training rows", color=INK)
     axes.grid(axis="x", color=FAINT, lw=0.8)
     axes.set_axisbelow(True)
     axes.legend(edgecolor="none", framealpha=0.85, fontsize=9, loc="lower right")
 
 
-def _candidate(entry: dict[str, Any], several: bool) -> str:
-    name = f"{entry['dataset']}.{entry['feature']}" if entry["feature"] else entry["dataset"]
-    return f"{name} by {key_label(entry['key'])}" if several else name
+def _candidate(entry: Entry, several: bool) -> str:
+    name = f"{entry.dataset}.{entry.feature}" if entry.feature else entry.dataset
+    return f"{name} by {entry.on}" if several else name
 
 
 def _short(label: str) -> str:

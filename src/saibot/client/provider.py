@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from saibot.client.answers import Dataset, Domain, Progress, read_answer
+from saibot.client.answers import Progress, read_answer
 from saibot.client.leaving import check_may_leave
 from saibot.client.platform import Platform
 from saibot.client.privatizing import Note, open_ledger, privatised, read_card, release_request
@@ -18,6 +18,7 @@ from saibot.privatize import Card
 from saibot.privatize.read import TableLike
 from saibot.privatize.schema import resolve_domain
 from saibot.sketch import KeyDomain, Sketch, write_sketch
+from saibot.wire import Dataset, Domain
 
 VISIBILITIES = ("public", "restricted")
 

@@ -16,9 +16,8 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from saibot.client.answers import Progress, SliceItem
+from saibot.client.answers import Progress
 from saibot.client.cache import SketchCache
 from saibot.client.errors import NotFound, PlatformError, PlatformUnreachable
 from saibot.client.kept import Kept
@@ -29,6 +28,7 @@ from saibot.discover.domains import DomainRegistry, generated_domain
 from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
 from saibot.search import Corpus
 from saibot.sketch import Header, KeyDomain, KeyPart, Sketch, read_sketch
+from saibot.wire import Column, CorpusEntry
 
 AT_ONCE = 8  # downloads
 
@@ -74,9 +74,9 @@ class Published:
             self.kept.keep_domain(found)
         return found
 
-    def fetch(self, columns: Iterable[Mapping[str, Any]]) -> None:
+    def fetch(self, columns: Iterable[Column]) -> None:
         """Fetch what the chosen columns of a result need and is not here. The platform learns which they are."""
-        for digest in dict.fromkeys(one for column in columns for one in (column["digest"], column.get("via")) if one):
+        for digest in dict.fromkeys(one for column in columns for one in (column.digest, column.via) if one):
             key = self.sketch(digest).header.key
             if key is not None and key.levels:
                 self.domain(key.parts[0])
@@ -103,7 +103,7 @@ class Published:
         notes += [f"a sketch was passed over: {reason}" for _, reason in packed.refused]
         return corpus, (*notes, *packed.notes)
 
-    def _download(self, items: Iterable[SliceItem], progress: Progress) -> tuple[dict[str, Path], list[str]]:
+    def _download(self, items: Iterable[CorpusEntry], progress: Progress) -> tuple[dict[str, Path], list[str]]:
         """Where the sketches are, and what to say about those that did not come."""
         listed = list(items)
         missing = [item for item in listed if not self.cache.has(item.digest)]
@@ -111,7 +111,7 @@ class Published:
         withdrawn: set[str] = set()
         wrong: set[str] = set()
 
-        def fetch(item: SliceItem) -> SliceItem:
+        def fetch(item: CorpusEntry) -> CorpusEntry:
             try:
                 self.cache.fetch(self.platform.wire, item.digest, expected=item.bytes)
             except NotFound:  # since it was listed

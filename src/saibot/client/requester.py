@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from saibot.client.answers import Progress, Search, read_answer
+from saibot.client.answers import Progress, read_answer
 from saibot.client.augmented import Augmented, find_augmentation
 from saibot.client.cache import SketchCache
 from saibot.client.domains import Domains
@@ -26,8 +24,8 @@ from saibot.privatize import Card, ReleaseRequest
 from saibot.privatize.read import TableLike
 from saibot.privatize.split import SplitFrames, split_frame
 from saibot.search import Corpus, SearchOptions
-from saibot.search.exhaustive import Exhaustive
 from saibot.sketch import Sketch, write_sketch
+from saibot.wire import Question, Result, Search
 
 Part = TableLike | Sketch | Path | str
 
@@ -62,7 +60,6 @@ class Requester:
         delta: str = "1e-6",
         split: str | None = None,
         options: SearchOptions | None = None,
-        exhaustive: bool = False,
         progress: Progress = lambda stage, part: None,
     ) -> Augmented:
         """Which published datasets make a model of `target` better.
@@ -74,7 +71,7 @@ class Requester:
         """
         keys: Keys = (key,) if isinstance(key, str) else key
         either: dict[str, Any] = {"target": target, "features": features, "card": card}
-        either |= {"options": options, "exhaustive": exhaustive, "progress": progress}
+        either |= {"options": options, "progress": progress}
         if local:
             return self.search_at_home(train, test, keys=keys, **either)
         job = self.submit(train, test, key=keys, epsilon=epsilon, delta=delta, split=split, **either)
@@ -99,7 +96,6 @@ class Requester:
         card: Card | Path | str | None = None,
         domain: str | None = None,
         options: SearchOptions | None = None,
-        exhaustive: bool = False,
         name: str = "request",
         progress: Progress = lambda stage, part: None,
     ) -> Augmented:
@@ -117,10 +113,8 @@ class Requester:
             request = local_request(
                 train, test=test, target=target, features=features, keys=keys, card=described, domains=domains, name=name
             )
-        strategy = Exhaustive() if exhaustive else None
-        found = find_augmentation(request, corpus, options, strategy=strategy, progress=progress)
-        document = found.document | {"platform": self.platform.url, "notes": [*found.document["notes"], *notes]}
-        return Augmented(document, self.published.kept)
+        found = find_augmentation(request, corpus, options, progress=progress).result
+        return Augmented(found.but(platform=self.platform.url, notes=(*found.notes, *notes)), self.published.kept)
 
     # -------------------------------------------------------------------------------------------- there
 
@@ -175,7 +169,6 @@ class Requester:
         delta: str = "1e-6",
         split: str | None = None,
         options: SearchOptions | None = None,
-        exhaustive: bool = False,
         progress: Progress = lambda stage, part: None,
     ) -> Job:
         """Send a private request and come back at once; `result` takes the job when it is done."""
@@ -184,7 +177,7 @@ class Requester:
             raise InvalidInput(
                 "a private request has one key.", hint="Combine several in the card: parts = [...]; or search locally."
             )
-        asked = options_document(target, features, options or SearchOptions(), exhaustive=exhaustive)
+        asked = Question.of(options or SearchOptions(), target=target, features=features)
         for part in (train, test):
             if part is not None and is_sketch(part):  # also before the other part is privatised and charged
                 check_may_leave(open_sketch(part))
@@ -201,7 +194,7 @@ class Requester:
         private_request(parts["train"], test=parts.get("test"), target=target, features=features)
         progress("sending the request's sketches", None)
         files = {which: (f"{which}.saibot", write_sketch(part), "application/octet-stream") for which, part in parts.items()}
-        answer = self.platform.wire.json("POST", "/v1/searches", files=files, data={"options": json.dumps(asked)})
+        answer = self.platform.wire.json("POST", "/v1/searches", files=files, data={"options": asked.model_dump_json()})
         return Job(self.platform.wire, read_answer(Search, answer))
 
     def job(self, id: str) -> Job:
@@ -215,8 +208,8 @@ class Requester:
     def result(self, job: Job | str, *, card: Card | Path | str | None = None) -> Augmented:
         """What a search found. With the card, keys and features are found in its columns when rows are augmented."""
         done = self.job(job) if isinstance(job, str) else job
-        document = done.result() | {"platform": self.platform.url, "at_home": False}  # it chose, so it may be asked
-        return Augmented(document if card is None else in_columns_of(document, read_card(card)), self.published)
+        found = done.result().but(platform=self.platform.url, at_home=False)  # it chose, so it may be asked
+        return Augmented(found if card is None else in_columns_of(found, read_card(card)), self.published)
 
 
 def _may_leave(sketch: Sketch) -> Sketch:
@@ -235,37 +228,16 @@ def _part_request(
     return release_request(read_card(card).for_request(which), epsilon=epsilon, part=which, **terms)
 
 
-def options_document(
-    target: str, features: Sequence[str] | None, options: SearchOptions, *, exhaustive: bool
-) -> dict[str, Any]:
-    """What goes with a request's sketches."""
-    if replace(options, always_first=False) != options:
-        raise InvalidInput("a platform takes what is clear of its noise only.", hint="Search locally to see the best one.")
-    return {
-        "target": target,
-        "features": None if features is None else list(features),
-        "steps": options.most_steps,
-        "confidence": options.confidence,
-        "joins": options.joins,
-        "unions": options.unions,
-        "hops": options.hops,
-        "shown": options.shown,
-        "rank": options.rank,
-        "whole_datasets": options.whole_datasets,
-        "exhaustive": exhaustive,
-    }
-
-
-def in_columns_of(document: dict[str, Any], card: Card) -> dict[str, Any]:
+def in_columns_of(found: Result, card: Card) -> Result:
     """A platform knows keys and features by their names; the requester's tables have columns, and the card knows both."""
 
     def column_of(facts: Mapping[str, Any], name: str) -> str:
         return (facts[name].column or name) if name in facts else name
 
-    keys = [key | {"column": column_of(card.keys, key["name"])} for key in document["keys"]]
-    model = document["model"]
+    keys = tuple(key.but(column=column_of(card.keys, key.name)) for key in found.keys)
+    model = found.model
     if model is not None:
-        target = model["target"]
-        own = [feature | {"column": column_of(card.features, feature["column"])} for feature in model["own"]]
-        model = model | {"own": own, "target": target | {"column": column_of(card.features, target["name"])}}
-    return document | {"keys": keys, "model": model}
+        own = tuple(feature.but(column=column_of(card.features, feature.column)) for feature in model.own)
+        target = model.target.but(column=column_of(card.features, model.target.name))
+        model = model.but(own=own, target=target)
+    return found.but(keys=keys, model=model)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Protocol
 
 import numpy as np
 
@@ -13,11 +13,11 @@ from saibot.errors import InvalidInput
 from saibot.search import Corpus, RequestKey
 from saibot.search.asking import known_domains
 from saibot.search.corpus import pack
-from saibot.search.document import key_label
 from saibot.search.hops import hop_shards, spread_of, through
 from saibot.search.shard import ShardRows
 from saibot.search.views import View, Views, key_id, view_id
 from saibot.sketch import KeyDomain, KeyPart, Sketch
+from saibot.wire import Column
 
 
 class ValueSource(Protocol):
@@ -33,7 +33,7 @@ SAME = 1e-6  # two spreads that differ by less than this part are one
 Place = tuple[View, ShardRows, int]  # the view that the keys have on a feature, its shard and its row there
 
 
-def looked_up(source: Corpus | ValueSource, column: Mapping[str, Any], key: RequestKey) -> np.ndarray:
+def looked_up(source: Corpus | ValueSource, column: Column, key: RequestKey) -> np.ndarray:
     """A chosen column's value for every finest key, in original units."""
     view, shard, row = _in_corpus(source, column, key) if isinstance(source, Corpus) else _in_sketches(source, column, key)
     # A shard holds deviations from the feature's mean.
@@ -42,10 +42,10 @@ def looked_up(source: Corpus | ValueSource, column: Mapping[str, Any], key: Requ
     return values
 
 
-def _in_corpus(corpus: Corpus, column: Mapping[str, Any], key: RequestKey) -> Place:
+def _in_corpus(corpus: Corpus, column: Column, key: RequestKey) -> Place:
     views = Views(key)
     known = False
-    if column.get("via") is None:
+    if column.via is None:
         for id in corpus.key_ids:
             for shard in corpus.shards(id):
                 row = _row(shard, column)
@@ -53,34 +53,34 @@ def _in_corpus(corpus: Corpus, column: Mapping[str, Any], key: RequestKey) -> Pl
                 view = _view(views, id, column)
                 if row is not None and view is not None:
                     return view, shard, row
-    elif {column["digest"], column["via"]} <= set(corpus.digests):
+    elif {column.digest, column.via} <= set(corpus.digests):
         known = True
         for view, shard in hop_shards(corpus, views):
             row = _row(shard, column)
-            if row is not None and view.parts == _joined_on(column):
+            if row is not None and view.parts == column.joined_on:
                 return view, shard, row
     if known:
         raise _no_key(column)
     raise InvalidInput(
-        f"the corpus {corpus.folder} does not hold the sketch {column['digest'][:12]} of {column['dataset']!r}, "
+        f"the corpus {corpus.folder} does not hold the sketch {column.digest[:12]} of {column.dataset!r}, "
         "which the result uses.",
         hint="Give the corpus that was searched, or search again: it may have been withdrawn.",
     )
 
 
-def _in_sketches(source: ValueSource, column: Mapping[str, Any], key: RequestKey) -> Place:
-    sketch, views = _fetched(source, column["digest"]), Views(key)
-    if sketch.header.key is None or column["feature"] not in sketch.features:
-        raise InvalidInput(f"the sketch of {column['dataset']!r} is not the one that the result uses.")
+def _in_sketches(source: ValueSource, column: Column, key: RequestKey) -> Place:
+    sketch, views = _fetched(source, column.digest), Views(key)
+    if sketch.header.key is None or column.feature not in sketch.features:
+        raise InvalidInput(f"the sketch of {column.dataset!r} is not the one that the result uses.")
     shard = _packed(sketch, source, column, key)
-    row = sketch.features.index(column["feature"])
+    row = sketch.features.index(column.feature)
     id = key_id(sketch.header.key)
-    if column.get("via") is None:
+    if column.via is None:
         view = _view(views, id, column)
         if view is not None:
             return view, shard, row
         raise _no_key(column)
-    bridge = _fetched(source, column["via"])
+    bridge = _fetched(source, column.via)
     parts = [view_id([part.keys_digest]) for part in bridge.header.key.parts] if bridge.header.key else []
     for near, far in ((0, 1), (1, 0)) if len(parts) == 2 else ():
         view = _view(views, parts[near], column)
@@ -89,23 +89,23 @@ def _in_sketches(source: ValueSource, column: Mapping[str, Any], key: RequestKey
     raise _no_key(column)
 
 
-def _packed(sketch: Sketch, source: ValueSource, column: Mapping[str, Any], key: RequestKey) -> ShardRows:
+def _packed(sketch: Sketch, source: ValueSource, column: Column, key: RequestKey) -> ShardRows:
     """The sketch's values as the search had them: with its coarser key levels, if those were known where it was packed.
 
     A result does not carry domains of providers, only the spread of the values it chose, which tells both apart.
     """
     packed = [pack(sketch, None)]
     assert sketch.header.key is not None
-    part, row = sketch.header.key.parts[0], sketch.features.index(column["feature"])
+    part, row = sketch.header.key.parts[0], sketch.features.index(column.feature)
     if sketch.header.key.levels:
         for domain in (source.domain(part), known_domains(None, [*_domains(key)])(part)):
             try:
                 packed += [pack(sketch, domain)] if domain is not None else []
             except InvalidInput:  # the same keys with other levels
                 continue
-    if column.get("spread") is None:
+    wanted = column.spread
+    if wanted is None:
         return packed[-1]
-    wanted = float(column["spread"])
 
     def off(rows: ShardRows) -> float:
         return abs(float(rows.numbers["spread"][row]) - wanted)
@@ -113,7 +113,7 @@ def _packed(sketch: Sketch, source: ValueSource, column: Mapping[str, Any], key:
     best = min(packed, key=off)
     if sketch.header.key.levels and len(packed) == 1 and off(best) > SAME * abs(wanted):
         raise InvalidInput(
-            f"{column['dataset']!r} was searched with coarser keys, which the key domain {part.domain!r} gives; "
+            f"{column.dataset!r} was searched with coarser keys, which the key domain {part.domain!r} gives; "
             "it is not at hand.",
             hint=HINT,
         )
@@ -134,23 +134,19 @@ def _fetched(source: ValueSource, digest: str) -> Sketch:
     return sketch
 
 
-def _view(views: Views, id: str, column: Mapping[str, Any]) -> View | None:
-    return next((view for view in views.find_all(id) if view.parts == _joined_on(column)), None)
+def _view(views: Views, id: str, column: Column) -> View | None:
+    return next((view for view in views.find_all(id) if view.parts == column.joined_on), None)
 
 
-def _joined_on(column: Mapping[str, Any]) -> tuple[tuple[str, str | None], ...]:
-    return tuple((part["part"], part["level"]) for part in column["key"])
-
-
-def _row(shard: ShardRows, column: Mapping[str, Any]) -> int | None:
+def _row(shard: ShardRows, column: Column) -> int | None:
     text = shard.text
-    same = (text["digest"] == column["digest"]) & (text["feature"] == column["feature"])
-    if column.get("via") is not None:
-        same &= text["via"] == column["via"]
+    same = (text["digest"] == column.digest) & (text["feature"] == column.feature)
+    if column.via is not None:
+        same &= text["via"] == column.via
     rows = np.flatnonzero(same)
     return int(rows[0]) if len(rows) else None
 
 
-def _no_key(column: Mapping[str, Any]) -> InvalidInput:
-    name = f"{column['dataset']}.{column['feature']}"
-    return InvalidInput(f"{name} was joined on {key_label(column['key'])}, which these keys do not give.")
+def _no_key(column: Column) -> InvalidInput:
+    name = f"{column.dataset}.{column.feature}"
+    return InvalidInput(f"{name} was joined on {column.on}, which these keys do not give.")

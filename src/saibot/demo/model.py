@@ -15,6 +15,7 @@ from saibot.demo.flights import Party
 from saibot.errors import SaibotError
 from saibot.privatize import Card
 from saibot.privatize.split import SplitFiles
+from saibot.wire import Column
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def score(parts: SplitFiles, found: Augmented, providers: Sequence[Party], *, ta
     train, test = (pd.read_parquet(path).dropna(subset=[target]) for path in (parts.train, parts.test))
     wider = [found.augment(rows) for rows in (train, test)]
     exact = exact_values(providers, [train, test])
-    chosen = [_exact_name(column) for column in found.document["columns"]]
+    chosen = [_exact_name(column) for column in found.result.columns]
     return Scores(
         base=_held_out_r2(wider, own, target),
         augmented=_held_out_r2(wider, [*own, *found.columns], target),
@@ -70,9 +71,9 @@ def exact_values(providers: Sequence[Party], tables: Sequence[Any]) -> list[Any]
     return wider
 
 
-def _exact_name(column: dict[str, Any]) -> str:
-    on = ", ".join(part["part"] for part in column["key"])
-    return f"{column['dataset']}.{column['feature']} by {on}"
+def _exact_name(column: Column) -> str:
+    on = ", ".join(part.part for part in column.key)
+    return f"{column.dataset}.{column.feature} by {on}"
 
 
 def _held_out_r2(tables: Sequence[Any], columns: Sequence[str], target: str) -> float:

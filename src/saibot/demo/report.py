@@ -29,7 +29,7 @@ def report_html(story: Story) -> str:
     from saibot.platform.pages.report import draw, stylesheet
     from saibot.platform.pages.result import view_result
 
-    view = view_result(story.local.document)
+    view = view_result(story.local.result)
     drawings = {name: draw(spec) for name, spec in (("path", view.path_chart), ("gains", view.gains_chart)) if spec}
     style = Markup(stylesheet())
     rows = score_rows(story)
@@ -40,7 +40,7 @@ def report_html(story: Story) -> str:
         .render(
             story=story,
             view=view,
-            private_view=view_result(story.private.document),
+            private_view=view_result(story.private.result),
             drawings=drawings,
             scores=rows,
             groups=grouped(story),

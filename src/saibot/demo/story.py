@@ -25,7 +25,7 @@ EPSILON, DELTA = "1", "1e-6"
 KEYS = ("day", "hour", "origin", "dest")
 TARGET, OWN = "arr_delay", ("hour", "distance")
 TEST = Decimal("0.3")
-STEPS = SearchOptions(most_steps=6)
+STEPS = SearchOptions(steps=6)
 
 Progress = Callable[[str, float | None], None]
 

@@ -19,6 +19,7 @@ from saibot.platform.pagination import Page, Place
 from saibot.platform.remembered import Remembered
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.tables import datasets, terms, versions
+from saibot.wire import CorpusEntry, Dataset
 
 Sort = Literal["published", "rows", "epsilon", "name"]
 SORTS: dict[str, tuple[ColumnElement[Any], bool, type]] = {  # column, descending, type of its values
@@ -174,21 +175,7 @@ class Catalog:
             if place is not None:
                 query = query.where(datasets.c.number > place[0])
             rows = connection.execute(query.order_by(datasets.c.number).limit(limit + 1)).all()
-        items = []
-        for row in rows[:limit]:
-            document = json.loads(row.document)
-            key = document["key"]
-            items.append(
-                {
-                    "id": document["id"],
-                    "digest": document["digest"],
-                    "bytes": document["bytes"],
-                    "dataset": document["name"],
-                    "provider": document["provider"],
-                    "key": None if key is None else key["name"],
-                    "domain": None if key is None else "+".join(part["domain"] for part in key["parts"]),
-                }
-            )
+        items = [CorpusEntry.of(Dataset.model_validate_json(row.document)).to_json() for row in rows[:limit]]
         return Page(items, [rows[limit - 1].number] if len(rows) > limit else None)
 
     def addable(self, target: str) -> Sequence[str]:

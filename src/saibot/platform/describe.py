@@ -1,83 +1,13 @@
-"""A dataset as it is shown: everything from the sketch's header, which is public or was paid for."""
+"""What a dataset is found by."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Any
 
-from saibot.sketch import Header, Sketch
+from saibot.sketch import Header
 
 LONGEST_TERM = 100
-
-
-def dataset_document(
-    sketch: Sketch,
-    *,
-    id: str,
-    provider: str,
-    visibility: str,
-    version: int,
-    bytes: int,
-    published: str,
-    expires: str | None,
-) -> dict[str, Any]:
-    header = sketch.header
-    request = sketch.plan.request
-    return {
-        "id": id,
-        "provider": provider,
-        "name": header.dataset.name,
-        "title": header.dataset.title,
-        "description": header.dataset.description,
-        "individual": header.dataset.individual,
-        "key": _key(header),
-        "features": [
-            {
-                "name": feature.name,
-                "kind": feature.kind,
-                "unit": feature.unit,
-                "lower": feature.lower,
-                "upper": feature.upper,
-            }
-            for feature in header.features
-        ],
-        "rows": header.rows,
-        "budget": {"epsilon": header.budget["epsilon"], "delta": header.budget["delta"]},
-        "mechanism": request.mechanism,
-        "layout": request.layout,
-        "neighbours": str(header.neighbours),
-        "visibility": visibility,
-        "version": version,
-        "digest": sketch.digest,
-        "bytes": bytes,
-        "published": published,
-        "expires": expires,
-    }
-
-
-def _key(header: Header) -> dict[str, Any] | None:
-    key = header.key
-    if key is None:
-        return None
-    return {
-        "name": key.name,
-        "parts": [
-            {
-                "name": part.name,
-                "domain": part.domain,
-                "version": part.version,
-                "size": part.size,
-                "digest": part.digest,
-                "keys_digest": part.keys_digest,
-            }
-            for part in key.parts
-        ],
-        "levels": list(key.levels),
-    }
-
-
-# ------------------------------------------------------------------------------------------- search terms
 
 
 def terms_of(header: Header, provider: str) -> set[str]:

@@ -8,12 +8,11 @@ is finished at the next start.
 
 from __future__ import annotations
 
-import json
 import secrets
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Literal
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.engine import RowMapping
@@ -22,7 +21,7 @@ from saibot.platform.accepting import accepted_sketch
 from saibot.platform.accounts import Caller
 from saibot.platform.catalog import Catalog
 from saibot.platform.clock import is_day, now, today
-from saibot.platform.describe import dataset_document, terms_of
+from saibot.platform.describe import terms_of
 from saibot.platform.errors import NotAllowed, OverQuota, Unusable
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
@@ -30,6 +29,7 @@ from saibot.platform.storage.files import FileStore, is_own
 from saibot.platform.storage.tables import datasets, terms, versions
 from saibot.platform.trail import Trail
 from saibot.sketch import SUFFIX, Sketch
+from saibot.wire import Dataset
 
 Visibility = Literal["public", "restricted"]
 
@@ -56,7 +56,7 @@ class Publishing:
 
     def accept(
         self, caller: Caller, content: bytes, *, visibility: Visibility | None = None, expires: str | None = None
-    ) -> tuple[dict[str, Any], bool]:
+    ) -> tuple[Dataset, bool]:
         """The dataset, and whether this made a new version of it. What is None stays as it is; a new dataset is public."""
         caller.need("provider")
         if expires is not None and (not is_day(expires) or expires <= today()):
@@ -121,7 +121,7 @@ class Publishing:
         size: int,
         visibility: Visibility | None,
         expires: str | None,
-    ) -> tuple[dict[str, Any], bool]:
+    ) -> tuple[Dataset, bool]:
         header = sketch.header
         present = self._present(connection, caller, sketch)
         # Whoever publishes a new version and says nothing of who may see it has not said that everybody may.
@@ -131,7 +131,7 @@ class Publishing:
             return self._change(connection, present, visibility, expires), False
         self._check_quota(connection, caller, size, is_new=present is None)
         version = 1 if present is None else present["version"] + 1
-        document = dataset_document(
+        document = Dataset.of(
             sketch,
             id=f"d{secrets.token_hex(8)}" if present is None else present["id"],
             provider=caller.name,
@@ -143,9 +143,14 @@ class Publishing:
         )
         number = self._store(connection, present, document, sketch)
         entry = {"dataset": number, "version": version, "digest": sketch.digest, "bytes": size, "packed": False}
-        connection.execute(insert(versions).values(**entry, published=document["published"], account=caller.name))
-        facts = {"name": header.dataset.name, "version": version, "digest": sketch.digest, "budget": document["budget"]}
-        self._trail.note(connection, caller.name, "publish", document["id"], facts)
+        connection.execute(insert(versions).values(**entry, published=document.published, account=caller.name))
+        facts = {
+            "name": header.dataset.name,
+            "version": version,
+            "digest": sketch.digest,
+            "budget": document.budget.to_json(),
+        }
+        self._trail.note(connection, caller.name, "publish", document.id, facts)
         return document, True
 
     def _present(self, connection: Connection, caller: Caller, sketch: Sketch) -> RowMapping | None:
@@ -166,25 +171,25 @@ class Publishing:
             if named is None:
                 self._files.delete(file_name(digest))
 
-    def _store(self, connection: Connection, present: RowMapping | None, document: dict[str, Any], sketch: Sketch) -> int:
+    def _store(self, connection: Connection, present: RowMapping | None, document: Dataset, sketch: Sketch) -> int:
         header = sketch.header
         domains = [part.domain for part in header.key.parts] if header.key else []
         values = {
-            "id": document["id"],
-            "provider": document["provider"],
-            "name": document["name"],
+            "id": document.id,
+            "provider": document.provider,
+            "name": document.name,
             "key_name": header.key.name if header.key else "",
-            "visibility": document["visibility"],
+            "visibility": document.visibility,
             "state": "live",
-            "version": document["version"],
-            "digest": document["digest"],
-            "published": document["published"],
-            "expires": document["expires"],
+            "version": document.version,
+            "digest": document.digest,
+            "published": document.published,
+            "expires": document.expires,
             "rows": -1 if header.rows is None else header.rows,
             "epsilon": float(header.budget["epsilon"]),
-            "sort_name": document["name"].casefold(),
+            "sort_name": document.name.casefold(),
             "domains": " ".join(dict.fromkeys(domain.replace(" ", "_") for domain in domains)),
-            "document": json.dumps(document, ensure_ascii=False, separators=(",", ":")),
+            "document": document.model_dump_json(),
         }
         if present is None:
             number = int(connection.execute(insert(datasets).values(values).returning(datasets.c.number)).scalar_one())
@@ -192,17 +197,16 @@ class Publishing:
             number = int(present["number"])
             connection.execute(update(datasets).where(datasets.c.number == number).values(values))
             connection.execute(delete(terms).where(terms.c.dataset == number))
-        found = terms_of(header, document["provider"])
+        found = terms_of(header, document.provider)
         connection.execute(insert(terms), [{"term": term, "dataset": number} for term in sorted(found)])
         return number
 
-    def _change(self, connection: Connection, row: RowMapping, visibility: str, expires: str | None) -> dict[str, Any]:
+    def _change(self, connection: Connection, row: RowMapping, visibility: str, expires: str | None) -> Dataset:
         """The same sketch again: at most its visibility and expiry are new."""
-        document: dict[str, Any] = json.loads(row["document"])
+        document = Dataset.model_validate_json(row["document"])
         if (row["visibility"], row["expires"]) != (visibility, expires):
-            document |= {"visibility": visibility, "expires": expires}
-            text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-            changed = {"visibility": visibility, "expires": expires, "document": text}
+            document = document.but(visibility=visibility, expires=expires)
+            changed = {"visibility": visibility, "expires": expires, "document": document.model_dump_json()}
             connection.execute(update(datasets).where(datasets.c.number == row["number"]).values(changed))
             facts = {"visibility": visibility, "expires": expires}
             self._trail.note(connection, row["provider"], "change", row["id"], facts)

@@ -30,8 +30,8 @@ from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import sync_folder, write_durably
 from saibot.platform.storage.tables import searches
 from saibot.platform.trail import Trail
-
-OVER = ("done", "failed", "cancelled")
+from saibot.wire import ErrorFacts, Question, Search
+from saibot.wire.search import OVER, Progress
 
 
 @dataclass
@@ -58,12 +58,12 @@ class Searches:
 
     # -------------------------------------------------------------------------------------------- verbs
 
-    def submit(self, caller: Caller, train: bytes, test: bytes | None, options: dict[str, Any]) -> dict[str, Any]:
+    def submit(self, caller: Caller, train: bytes, test: bytes | None, question: Question) -> Search:
         """Queue a search. Its sketches are checked like published ones."""
         caller.need("requester")
         unsafe = self._settings.accept_unsafe
         sketch, train_bytes = accepted_sketch(train, accept_unsafe=unsafe)
-        target = options["target"]
+        target = question.target
         if target not in sketch.features:
             have = ", ".join(sketch.features[:20])
             raise Unusable("the training sketch does not have the target among its features.", hint=f"It has {have}.")
@@ -77,7 +77,7 @@ class Searches:
             "status": "queued",
             "stage": "waiting for a free worker",
             "target": target,
-            "options": json.dumps(options),
+            "options": question.model_dump_json(),
             "created": now(),
         }
         try:
@@ -110,7 +110,7 @@ class Searches:
             rows = connection.execute(query).mappings().all()
         return Page([self._shown(row) for row in rows[:limit]], [rows[limit - 1]["number"]] if len(rows) > limit else None)
 
-    def show(self, caller: Caller, id: str) -> dict[str, Any]:
+    def show(self, caller: Caller, id: str) -> Search:
         return self._shown(self._row(caller, id))
 
     def result(self, caller: Caller, id: str) -> bytes:
@@ -127,7 +127,7 @@ class Searches:
         except FileNotFoundError:
             raise NotFound("the result has expired.", hint="Ask again.") from None
 
-    def cancel(self, caller: Caller, id: str) -> dict[str, Any] | None:
+    def cancel(self, caller: Caller, id: str) -> Search | None:
         """Stop it if it is under way (and how it stands), else remove it with its result (None)."""
         row = self._own(caller, id)
         if row["status"] in OVER:
@@ -271,21 +271,21 @@ class Searches:
             raise NotAllowed("a search and its result are its requester's alone.", hint="Ask its requester.")
         return row
 
-    def _shown(self, row: RowMapping) -> dict[str, Any]:
+    def _shown(self, row: RowMapping) -> Search:
         with self._lock:
             live = self._live.get(row["id"]) if row["status"] not in OVER else None
             stage, part = (row["stage"], row["part"]) if live is None else (live.stage, live.part)
-        return {
-            "id": row["id"],
-            "requester": row["account"],
-            "status": row["status"],
-            "progress": {"stage": stage, "part": part},
-            "created": row["created"],
-            "started": row["started"],
-            "finished": row["finished"],
-            "target": row["target"],
-            "error": None if row["error"] is None else json.loads(row["error"]),
-        }
+        return Search(
+            id=row["id"],
+            requester=row["account"],
+            status=row["status"],
+            progress=Progress(stage=stage, part=part),
+            created=row["created"],
+            started=row["started"],
+            finished=row["finished"],
+            target=row["target"],
+            error=None if row["error"] is None else ErrorFacts.model_validate_json(row["error"]),
+        )
 
 
 def _forget_request(folder: Path) -> None:

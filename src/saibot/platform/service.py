@@ -33,6 +33,7 @@ from saibot.platform.storage.ownership import check_files_are_ours, hold_databas
 from saibot.platform.storage.tables import datasets
 from saibot.platform.trail import Trail
 from saibot.sketch import read_sketch
+from saibot.wire import Dataset, Question, Search
 
 TIDY_SECONDS = 60.0
 PROFILES = 4096  # kept in memory
@@ -98,16 +99,16 @@ class Platform:
 
     def accept(
         self, caller: Caller, content: bytes, *, visibility: Visibility | None = None, expires: str | None = None
-    ) -> tuple[dict[str, Any], bool]:
+    ) -> tuple[Dataset, bool]:
         return self.publishing.accept(caller, content, visibility=visibility, expires=expires)
 
     def withdraw(self, caller: Caller, id: str) -> None:
         self.publishing.withdraw(caller, id)
         self._profile.cache_clear()
 
-    def submit(self, caller: Caller, train: bytes, test: bytes | None, options: dict[str, Any]) -> dict[str, Any]:
+    def submit(self, caller: Caller, train: bytes, test: bytes | None, question: Question) -> Search:
         """Queue a search; `searches` shows, lists, cancels and gives its result."""
-        found = self.searches.submit(caller, train, test, options)
+        found = self.searches.submit(caller, train, test, question)
         self.start()
         return found
 

@@ -28,9 +28,10 @@ from saibot.estimate.quadratic import Sampling
 from saibot.estimate.regression import Fit, lookup_gram
 from saibot.search.engine import Candidate
 from saibot.search.potential import signal_share
-from saibot.search.request import SearchOptions
-from saibot.search.result import Found, Pair
+from saibot.search.result import Found
 from saibot.search.views import View
+from saibot.wire import SearchOptions
+from saibot.wire.result import Pair
 
 SILENT = 0.02  # least share of a feature's spread that must be signal for its values to say anything
 

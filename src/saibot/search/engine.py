@@ -11,13 +11,14 @@ from saibot.search.corpus import Corpus
 from saibot.search.hops import hop_shards
 from saibot.search.joint import dataset_groups, score_datasets
 from saibot.search.potential import potential_scores
-from saibot.search.request import SearchOptions, SearchRequest
+from saibot.search.request import SearchRequest
 from saibot.search.scoring import Base, Scores, score
 from saibot.search.shard import ShardRows
 from saibot.search.state import State
 from saibot.search.sweep import sweep
 from saibot.search.terms import Units
 from saibot.search.views import View, Views
+from saibot.wire import Identity, SearchOptions
 
 SMALLEST_SCALE = 1e-100  # coefficients are divided by it
 
@@ -69,10 +70,9 @@ class Candidate:
 Group = tuple[Candidate, ...]  # one feature, or all features of a dataset where whole datasets are asked for
 
 
-def identity(group: Group) -> tuple[str, str | None, tuple[tuple[str, str | None], ...], str | None]:
-    """What tells it from all others: sketch, feature, what it is joined on, and through which dataset."""
+def identity(group: Group) -> Identity:
     first = group[0]
-    return first.digest, first.feature if len(group) == 1 else None, first.view.parts, first.via
+    return Identity(first.digest, first.feature if len(group) == 1 else None, first.view.parts, first.via)
 
 
 @dataclass(frozen=True)
@@ -102,13 +102,13 @@ class Engine:
     """Holds a request's views on a corpus, and the shards where they are swept: mapped files, or a GPU's memory."""
 
     def __init__(self, corpus: Corpus, request: SearchRequest, options: SearchOptions) -> None:
+        self.corpus, self.key = corpus, request.key
         known = Views(request.key) if request.key is not None else None
         views = known.all_of(corpus.key_ids) if known is not None else {}
         self._parts = [(view, shard) for id in views for view in views[id] for shard in corpus.shards(id)]
         if options.hops and known is not None:
             self._parts += hop_shards(corpus, known)
         self._parts = [(view, sound) for view, shard in self._parts if len(sound := _sound(shard))]
-        self._options = options
         self._groups = [dataset_groups(shard) for _, shard in self._parts] if options.whole_datasets else None
         sizes = [len(shard) for _, shard in self._parts] if self._groups is None else [len(g[0]) for g in self._groups]
         self._starts = np.cumsum([0, *sizes])
@@ -143,8 +143,12 @@ class Engine:
             parts.append(column)
         return np.concatenate(parts) if parts else np.zeros(0)
 
-    def board(self, state: State, *, quantile: float) -> Board:
-        """One sweep over everything."""
+    def first(self, board: Board, most: int) -> list[int]:
+        """The numbers of the first candidates, best first, without the requester's own datasets."""
+        return [int(number) for number in board.order(most + len(self.own)) if int(number) not in self.own][:most]
+
+    def board(self, state: State, *, quantile: float, potential: bool = False) -> Board:
+        """One sweep over everything; by usable gain, or by potential gain."""
         found: list[dict[str, np.ndarray]] = []
         at = None
         for part, (view, shard) in enumerate(self._parts):
@@ -152,7 +156,9 @@ class Engine:
                 at, base = view, state.base(view.index, view.size)
             first, second = sweep(self._values(part, shard), base.linear, base.square)
             if self._groups is None:
-                columns = self._features(shard, score(first, second, base, quantile=quantile), base, quantile)
+                columns = _host_columns(score(first, second, base, quantile=quantile))
+                if potential:
+                    columns |= _potential(shard, columns, base, quantile)
             else:
                 starts, sizes = self._groups[part]
                 joint = score_datasets(shard, _host(first), starts, sizes, base, quantile=quantile)
@@ -164,20 +170,8 @@ class Engine:
             found.append(columns | {"keys": np.full(len(columns["gain"]), base.keys)})
         names = found[0] if found else ("gain", "lower", "deviation", "coefficient", "keys")
         whole = {name: np.concatenate([columns[name] for columns in found]) if found else np.zeros(0) for name in names}
-        potential, bound = whole.pop("potential", None), whole.pop("potential_lower", None)
-        by_potential = self._options.rank == "potential" and potential is not None and bound is not None
-        return Board(rank=(potential, bound) if by_potential else None, **whole)  # type: ignore[arg-type]
-
-    def _features(self, shard: ShardRows, scores: Scores, base: Base, quantile: float) -> dict[str, np.ndarray]:
-        names = ("gain", "lower", "deviation", "coefficient")
-        columns = {name: _host(getattr(scores, name)) for name in names}
-        if self._options.rank == "potential":
-            # One hop further a value is a mean over many keys: what is unknown of each is nearly averaged out.
-            reliability = shard.numbers["reliability"] if "via" not in shard.text else np.ones(len(shard))
-            columns["potential"], columns["potential_lower"] = potential_scores(
-                columns["gain"], columns["deviation"], base, reliability=reliability, quantile=quantile
-            )
-        return columns
+        bounds = whole.pop("potential", None), whole.pop("potential_lower", None)
+        return Board(rank=bounds if potential and found else None, **whole)  # type: ignore[arg-type]
 
     def _find_own(self, request: SearchRequest) -> frozenset[int]:
         """The numbers of candidates that are the requester's own datasets, by digest or by name."""
@@ -199,6 +193,17 @@ class Engine:
 
             self._resident[part] = torch.from_numpy(np.array(shard.values)).to(self._device)
         return self._resident[part]
+
+
+def _potential(shard: ShardRows, scores: dict[str, np.ndarray], base: Base, quantile: float) -> dict[str, np.ndarray]:
+    # One hop further a value is a mean over many keys: what is unknown of each is nearly averaged out.
+    reliability = shard.numbers["reliability"] if "via" not in shard.text else np.ones(len(shard))
+    found, lower = potential_scores(scores["gain"], scores["deviation"], base, reliability=reliability, quantile=quantile)
+    return {"potential": found, "potential_lower": lower}
+
+
+def _host_columns(scores: Scores) -> dict[str, np.ndarray]:
+    return {name: _host(getattr(scores, name)) for name in ("gain", "lower", "deviation", "coefficient")}
 
 
 def _sound(shard: ShardRows) -> ShardRows:

@@ -13,15 +13,16 @@ from saibot.search.corpus import Corpus
 from saibot.search.describing import Table, describe
 from saibot.search.engine import Engine
 from saibot.search.greedy import Greedy, Progress, column_name, first_states
-from saibot.search.request import SearchOptions, SearchRequest
+from saibot.search.request import SearchRequest
 from saibot.search.result import SearchResult, Step
 from saibot.search.state import State
+from saibot.wire import SearchOptions
 
 MOST_COMBINATIONS = 200_000
 
 
 class Exhaustive:
-    """The combination of at most `most_steps` joins with the largest R2 (on the test part, where there is one).
+    """The combination of at most `steps` joins with the largest R2 (on the test part, where there is one).
 
     It looks for the largest number, without a stop rule: an upper limit for what any search could report.
     """
@@ -29,7 +30,7 @@ class Exhaustive:
     def search(self, request: SearchRequest, corpus: Corpus, options: SearchOptions, *, progress: Progress) -> SearchResult:
         engine = Engine(corpus, request, options)
         numbers = [number for number in range(len(engine)) if number not in engine.own]
-        most = min(options.most_steps, len(numbers))
+        most = min(options.steps, len(numbers))
         wanted = sum(comb(len(numbers), size) for size in range(1, most + 1))
         if wanted > MOST_COMBINATIONS:
             raise InvalidInput(
@@ -44,7 +45,7 @@ class Exhaustive:
                     progress(f"trying combinations of {size}", number / comb(len(numbers), size))
                 joined = _joined(engine, chosen, train, test)
                 best = max(best, (_judge(*joined), chosen))
-        first = Greedy().search(request, corpus, replace(options, most_steps=1), progress=progress)
+        first = Greedy().search(request, corpus, options.but(steps=1), progress=progress)
         steps: list[Step] = []
         lookups: list[np.ndarray] = []
         for size in range(1, len(best[1]) + 1):

@@ -85,9 +85,8 @@ class Expectations:
         self._known: dict[str, _Parts | None] = {}
 
     def order(self, engine: Engine, board: Board, state: State, most: int) -> list[tuple[int, float]]:
-        """The numbers of the first candidates by both gains, each with its expected gain; own datasets are left out."""
-        order = board.order(max(most, CONSIDERED) + len(engine.own))
-        numbers = np.array([number for number in order if int(number) not in engine.own], dtype=np.intp)
+        """The numbers of the first candidates by both gains, each with its expected gain."""
+        numbers = np.array(engine.first(board, max(most, CONSIDERED)), dtype=np.intp)
         expected = np.array([self._gain(state, engine.group(int(i)), float(board.gain[i])) for i in numbers])
         both = rank_by_both(board.lower[numbers], board.gain[numbers], expected)
         best = np.argsort(-both, kind="stable")[:most]

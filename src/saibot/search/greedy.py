@@ -8,47 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 from scipy.special import fdtri, ndtri, stdtrit
 
-from saibot.errors import InvalidInput
 from saibot.estimate.intervals import r2_interval
 from saibot.estimate.moments import KeyedMoments
 from saibot.search.corpus import Corpus
 from saibot.search.describing import Table, describe, silent
 from saibot.search.engine import Board, Candidate, Engine, Group, identity
-from saibot.search.expected import QUANTILE, Expectations
-from saibot.search.request import SearchOptions, SearchRequest
-from saibot.search.result import Dropped, Found, SearchResult, Step
+from saibot.search.rankings import Ordered, ranking_named
+from saibot.search.request import SearchRequest
+from saibot.search.result import Found, SearchResult, Step
 from saibot.search.state import State
 from saibot.search.steadying import training_state
 from saibot.search.unions import Addition, UnionScore, additions, coefficients, describe_union, enlarged, score_union
+from saibot.wire import Dropped, SearchOptions
 
 Progress = Callable[[str, float | None], None]
-
-
-class Strategy(Protocol):
-    """How to look for a combination; implement it to try another."""
-
-    def search(
-        self, request: SearchRequest, corpus: Corpus, options: SearchOptions, *, progress: Progress
-    ) -> SearchResult: ...
-
-
-def search(
-    request: SearchRequest,
-    corpus: Corpus,
-    options: SearchOptions | None = None,
-    *,
-    strategy: Strategy | None = None,
-    progress: Progress = lambda stage, part: None,
-) -> SearchResult:
-    """Which published tables most improve the request's regression."""
-    if not len(corpus):
-        raise InvalidInput("the corpus is empty.", hint="Add sketches to it first.")
-    return (strategy or Greedy()).search(request, corpus, options or SearchOptions(), progress=progress)
 
 
 class Greedy:
@@ -58,9 +35,9 @@ class Greedy:
         work = _Work(request, corpus, options)
         base = work.train.r2(), work.test_r2()
         base_interval = work.test_interval()
-        stopped = f"{options.most_steps} steps were taken, as asked"
-        for number in range(options.most_steps):
-            progress(f"step {number + 1}: scoring {len(work):,} candidates", number / options.most_steps)
+        stopped = f"{options.steps} steps were taken, as asked"
+        for number in range(options.steps):
+            progress(f"step {number + 1}: scoring {len(work):,} candidates", number / options.steps)
             why = work.step(first=number == 0)
             if why is not None:
                 stopped = why
@@ -79,6 +56,7 @@ class Greedy:
             stopped=stopped,
             unions=len(work.additions),
             rank=options.rank,
+            interval_confidence=options.interval,
             final=work.train,
         )
 
@@ -89,8 +67,7 @@ class _Work:
     def __init__(self, request: SearchRequest, corpus: Corpus, options: SearchOptions) -> None:
         self.request, self.corpus, self.options = request, corpus, options
         self.engine = Engine(corpus, request if options.joins else replace(request, key=None), options)
-        key = request.key if options.rank == "expected" else None
-        self._expectations = Expectations(corpus, key) if key is not None else None
+        self._ordered = ranking_named(options.rank).order(self.engine, options)
         self.additions, self._refused = additions(request, corpus) if options.unions else ([], [])
         self.moments = request.train
         self.lookups: list[tuple[str, np.ndarray]] = []
@@ -141,10 +118,9 @@ class _Work:
     def _best_join(self, *, first: bool) -> tuple[Group, Found, bool] | None:
         if not self._joinable or not len(self.engine):
             return None
-        quantile = self.options.ranking_quantile if self._expectations is None else QUANTILE
-        board = self.engine.board(self.train, quantile=quantile)
         taken = {step.found.identity for step in self.steps}
-        order = self._order(board, self.options.shown + len(taken))
+        ordered: Ordered = self._ordered(self.train, self.options.shown + len(taken))
+        board, order = ordered.board, ordered.first
         values = tuple(values for _, values in self.lookups)
         table = Table(self.moments, self.request.target, values, self.request.private)
         if first:
@@ -159,13 +135,6 @@ class _Work:
                 clear = found.lower > 0 and accepted(board, number, len(self), self.options)
                 return group, found, clear
         return None
-
-    def _order(self, board: Board, most: int) -> list[tuple[int, float | None]]:
-        """The numbers of the first candidates, best first, each with its expected gain where that is what counts."""
-        if self._expectations is not None:
-            return [*self._expectations.order(self.engine, board, self.train, most)]
-        order = board.order(most + len(self.engine.own))
-        return [(int(number), None) for number in order if int(number) not in self.engine.own]
 
     def _best_union(self, *, first: bool) -> tuple[Addition, UnionScore, State] | None:
         taken = {step.found.digest for step in self.steps}
@@ -264,7 +233,7 @@ def explain_dropped(engine: Engine, board: Board, corpus: Corpus) -> tuple[Dropp
         count = sum(len(shard) for id in engine.unreachable for shard in corpus.shards(id))
         names = {str(name) for id in engine.unreachable for shard in corpus.shards(id) for name in shard.text["dataset"][:3]}
         reason = "its key is no function of the request's key"
-        answers.append(Dropped(reason, count, tuple(sorted(names)[:3])))
+        answers.append(Dropped(reason=reason, count=count, examples=tuple(sorted(names)[:3])))
     return tuple(answers)
 
 
@@ -280,4 +249,4 @@ def column_name(candidate: Candidate, state: State) -> str:
 def _dropped(reason: str, engine: Engine, numbers: np.ndarray) -> Dropped:
     groups = [engine.group(int(i)) for i in numbers[:3]]
     examples = tuple(f"{g[0].dataset}.{g[0].feature}" if len(g) == 1 else g[0].dataset for g in groups)
-    return Dropped(reason, len(numbers), examples)
+    return Dropped(reason=reason, count=len(numbers), examples=examples)

@@ -19,9 +19,10 @@ from saibot.estimate.moments import KeyedMoments, moments_of_sketch
 from saibot.estimate.union import rescaled, union_moments
 from saibot.search.corpus import Corpus
 from saibot.search.request import SearchRequest
-from saibot.search.result import Dropped, Found
+from saibot.search.result import Found
 from saibot.search.state import State
 from saibot.search.views import RequestKey, key_id, view_id
+from saibot.wire import Dropped
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ def additions(request: SearchRequest, corpus: Corpus) -> tuple[list[Addition], l
     if not request.facts:
         return [], []
     if request.test is None:
-        return [], [Dropped("unions are judged on a held-out part, and the request has none", len(corpus), ())]
+        reason = "unions are judged on a held-out part, and the request has none"
+        return [], [Dropped(reason=reason, count=len(corpus), examples=())]
     keys = [domain.keys_digest for _, domain in request.key.parts] if request.key else None
     others = {d: h for d, h in corpus.headers.items() if d not in request.own and h.dataset.name not in request.own}
     headers = list(others.values())
@@ -60,7 +62,10 @@ def additions(request: SearchRequest, corpus: Corpus) -> tuple[list[Addition], l
             found.append(_load(answer, request, corpus))
         else:
             refused.setdefault(answer.reason, []).append(answer.dataset)
-    reasons = [Dropped(f"it cannot be added: {why}", len(names), tuple(names[:3])) for why, names in refused.items()]
+    reasons = [
+        Dropped(reason=f"it cannot be added: {why}", count=len(names), examples=tuple(names[:3]))
+        for why, names in refused.items()
+    ]
     return found, reasons
 
 

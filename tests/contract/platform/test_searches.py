@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from saibot.search.document import checked_document
+from saibot.wire import Result
 
 Bytes = dict[str, bytes]
 
@@ -31,9 +31,22 @@ def test_a_search_finds_what_was_published_just_before_it(stocked: Any, sketches
     assert search["progress"]["part"] == 1.0 and search["error"] is None
     document = requester.get(f"/v1/searches/{search['id']}/result").json()
     assert document["at_home"] is False  # so that whoever takes it along may ask here for what was chosen
-    assert checked_document(document, "the answer")["target"] == "sales"
+    assert Result.read(document, "the answer").target == "sales"
     assert document["steps"][0]["dataset"] != "noise"
     assert document["steps"][-1]["test_r2"] > document["base"]["test_r2"] + 0.2
+
+
+def test_the_confidence_of_intervals_is_the_one_that_was_asked_for(stocked: Any, sketches: Bytes, verbs: Any) -> None:
+    requester = stocked.account("requester")
+    widths = []
+    for confidence in (0.5, 0.99):
+        id = verbs.ask(requester, sketches["train"], interval=confidence).json()["id"]
+        assert verbs.wait(requester, id)["status"] == "done"
+        found = Result.read(requester.get(f"/v1/searches/{id}/result").json(), "the answer")
+        assert found.interval_confidence == confidence
+        low, high = found.ranked[0].interval
+        widths.append(high - low)
+    assert widths[0] < 0.5 * widths[1]
 
 
 def test_progress_comes_as_events_and_ends_with_how_it_ended(stocked: Any, sketches: Bytes, verbs: Any) -> None:
@@ -82,6 +95,10 @@ def test_the_sketches_of_a_request_are_gone_when_it_is_over(stocked: Any, sketch
         ({"confidence": 1.5}, "confidence"),
         ({"unknown": 1}, "unknown"),
         ({"features": "price"}, "features"),
+        ({"rank": "best"}, "usable, potential or expected"),
+        ({"strategy": "exhaustive", "joins": False}, "combinations of joins"),
+        ({"device": "cpu"}, "device"),
+        ({"always_first": True}, "always_first"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_at_once(

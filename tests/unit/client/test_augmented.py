@@ -73,7 +73,7 @@ def test_keys_outside_get_one_value_and_no_row_is_lost(found, rows):
     assert len(wide) == 5
     outside = wide["shops-survey.level"].iloc[3:]
     assert outside.notna().all() and outside.nunique() == 1
-    mean = next(c["mean"] for c in found.document["columns"] if c["dataset"] == "shops-survey")
+    mean = next(column.mean for column in found.result.columns if column.dataset == "shops-survey")
     assert outside.iloc[0] == pytest.approx(mean, rel=1e-6)
 
 
@@ -167,7 +167,7 @@ def test_a_result_of_another_corpus_is_refused(found, rows, tmp_path):
 )
 def test_a_damaged_result_is_refused(found, tmp_path, damage, said):
     path = tmp_path / "result.json"
-    path.write_text(damage(found.document))
+    path.write_text(damage(found.result.to_json()))
     with pytest.raises(InvalidInput, match=said):
         Augmented.load(path)
 
@@ -230,7 +230,7 @@ def test_rows_of_a_table_with_the_same_columns_are_added_and_the_model_is_that_o
     mine, theirs, held_out = rows[:8], rows[8:2000], rows[2000:]
     corpus.add([sketch_of(theirs, card("more-sales", features=facts), "shop")])
     request = local_request(mine, test=held_out, target="sales", features=["price"], keys=["shop"], domains=Domains(corpus))
-    found = find_augmentation(request, corpus, SearchOptions(device="cpu", most_steps=1, joins=False))
+    found = find_augmentation(request, corpus, SearchOptions(device="cpu", steps=1, joins=False))
     assert list(found.path().column[1:]) == ["rows of more-sales"]
     together = pd.concat([mine, theirs])
     slow = LinearRegression().fit(together[["price"]].to_numpy(), together.sales)
@@ -248,7 +248,7 @@ def test_after_a_union_columns_are_still_joined_to_all_rows(rows, corpus, sketch
     corpus.add([sketch_of(theirs, card("more-sales", features=facts), "shop")])
     request = local_request(mine, test=held_out, target="sales", features=["price"], keys=["shop"], domains=Domains(corpus))
     found = find_augmentation(request, corpus, SearchOptions(device="cpu"))
-    kinds = [step["kind"] for step in found.document["steps"]]
+    kinds = [step.kind for step in found.result.steps]
     assert kinds[0] == "union" and "join" in kinds
     together = found.augment(pd.concat([mine, theirs]))
     names = ["price", *found.columns]
@@ -279,7 +279,7 @@ def test_values_that_another_dataset_leads_to_are_joined_and_predicted_with(rows
     mean = visits.assign(income=visits.town.map(income)).groupby("shop").income.mean()
     mine = rows.assign(sales=rows.shop.map(mean) + rng.normal(0, 2, len(rows)))
     request = local_request(mine, target="sales", keys=["shop"], domains=Domains(corpus))
-    found = find_augmentation(request, corpus, SearchOptions(device="cpu", hops=True, always_first=True, most_steps=1))
+    found = find_augmentation(request, corpus, SearchOptions(device="cpu", hops=True, always_first=True, steps=1))
     assert found.columns == ("incomes via visits.level",)
     found.save(tmp_path / "result.json")
     again = Augmented.load(tmp_path / "result.json", Corpus(corpus.folder))
@@ -326,7 +326,7 @@ class Fetched:
 
 
 def test_a_document_from_elsewhere_is_used_with_sketches_fetched_by_digest(found, rows, sketches):
-    sent = json.loads(json.dumps(found.document))
+    sent = json.loads(found.result.text())
     again = Augmented(sent, Fetched(sketches))
     for name in found.columns:
         np.testing.assert_allclose(again.augment(rows)[name], found.augment(rows)[name], rtol=1e-6)
@@ -344,8 +344,8 @@ def test_values_packed_without_their_levels_are_read_without_them(rows, sketches
         corpus = Corpus.create(tmp_path / f"levels{known}")
         assert corpus.add([weather], {days.digest: days} if known else {}) == []
         request = local_request(rows, target="sales", keys=["day"], domains=Domains(corpus))
-        here = find_augmentation(request, corpus, SearchOptions(always_first=True, most_steps=1))
-        there = Augmented(here.document, Fetched([weather], [days]))
+        here = find_augmentation(request, corpus, SearchOptions(always_first=True, steps=1))
+        there = Augmented(here.result, Fetched([weather], [days]))
         seen.append(there.augment(rows)["w.level"])
         np.testing.assert_allclose(seen[-1], here.augment(rows)["w.level"], rtol=1e-5)
     assert np.abs(seen[0] - seen[1]).max() > 0.1
@@ -355,7 +355,7 @@ def test_another_sketch_than_the_one_asked_for_is_refused(found, rows, sketches)
     swapped = Fetched([])
     swapped.sketch = lambda digest: next(sketch for sketch in sketches if sketch.digest != digest)
     with pytest.raises(InvalidInput, match="another one was given"):
-        Augmented(found.document, swapped).augment(rows)
+        Augmented(found.result, swapped).augment(rows)
 
 
 def test_a_document_that_is_none_is_refused():

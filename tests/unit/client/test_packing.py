@@ -73,7 +73,7 @@ def test_a_finer_registered_domain_opens_sketches_of_its_levels(rows, sketch_of,
     town = np.where(rows.shop.isin(SHOPS[:6]), 20.0, 80.0)
     mine = rows.assign(sales=town + np.random.default_rng(0).normal(0, 1, len(rows)))
     request = local_request(mine, target="sales", keys=["shop"], domains=Domains(corpus))
-    found = find_augmentation(request, corpus, SearchOptions(always_first=True, most_steps=1))
+    found = find_augmentation(request, corpus, SearchOptions(always_first=True, steps=1))
     assert found.to_frame().key[0] == "shop.town"
     assert np.corrcoef(found.augment(mine)["by-town.level"], town)[0, 1] > 0.999
 

@@ -30,7 +30,8 @@ def stocked(tmp_path_factory: pytest.TempPathFactory, named: Callable[..., bytes
         provider = Caller(f"agency-{number % 4}", frozenset({"provider"}), "t")
         title = " ".join(rng.choices(WORDS, [5, 1, 4, 2, 3, 30, 30], k=3))
         visibility = "restricted" if number % 7 == 0 else "public"
-        published.append(platform.accept(provider, named(f"set-{number}", title=title), visibility=visibility)[0])  # type: ignore[arg-type]
+        dataset, _ = platform.accept(provider, named(f"set-{number}", title=title), visibility=visibility)  # type: ignore[arg-type]
+        published.append(dataset.to_json())
     yield platform, published
     platform.close()
 

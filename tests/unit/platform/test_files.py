@@ -221,11 +221,11 @@ def test_a_platform_keeps_its_sketches_in_a_bucket_and_searches_copies(
     platform = Platform(settings.model_copy(update={"files": address}))
     dataset, _ = platform.accept(provider, sketch)
     assert [content for name, content in objects.items() if name.endswith(".saibot")] == [sketch]
-    with platform.open_sketch(provider, dataset["digest"]) as file:
+    with platform.open_sketch(provider, dataset.digest) as file:
         assert file.read() == sketch
     platform.shards.catch_up()
     assert len(platform.shards) == 1
-    platform.withdraw(provider, dataset["id"])
+    platform.withdraw(provider, dataset.id)
     assert not any(objects.values()) and len(platform.shards) == 0
     assert list((settings.data / "corpus" / "sketches").iterdir()) == []
     platform.close()

@@ -54,7 +54,7 @@ def test_quotas_stop_a_provider_and_withdrawing_makes_room(
     platform.accept(provider, named("a", title="x"))  # a version of what is there
     with pytest.raises(OverQuota, match="bytes"):
         platform.accept(provider, named("a", title="y"))
-    platform.withdraw(provider, first["id"])
+    platform.withdraw(provider, first.id)
     platform.accept(provider, named("c"))
     platform.close()
 

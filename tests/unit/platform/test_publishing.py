@@ -30,10 +30,10 @@ def test_a_new_version_stays_as_visible_as_the_dataset_was(platform: Platform, p
     same, is_new = platform.accept(provider, named("kept", title="one"))
     assert same == first and not is_new
     second, is_new = platform.accept(provider, named("kept", title="two"))
-    assert is_new and (second["visibility"], second["expires"]) == ("restricted", until)
+    assert is_new and (second.visibility, second.expires) == ("restricted", until)
     public, _ = platform.accept(provider, named("kept", title="two"), visibility="public")
-    assert (public["visibility"], public["expires"]) == ("public", until)
-    assert platform.accept(provider, named("new"))[0]["visibility"] == "public"
+    assert (public.visibility, public.expires) == ("public", until)
+    assert platform.accept(provider, named("new"))[0].visibility == "public"
 
 
 def test_an_expired_dataset_takes_no_new_version(

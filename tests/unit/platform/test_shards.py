@@ -39,7 +39,7 @@ def test_any_order_of_publishing_and_withdrawing_leaves_what_is_live(
             platform.withdraw(provider, live.pop(name))
         else:
             name = f"set-{rng.randrange(20)}"
-            live[name] = platform.accept(provider, named(name, title=str(step)))[0]["id"]
+            live[name] = platform.accept(provider, named(name, title=str(step)))[0].id
         if step % 7 == 0:
             assert searched(platform) == sorted(live)
     assert searched(platform) == sorted(live)

@@ -157,13 +157,13 @@ def test_a_search_gives_the_table_it_takes_and_the_values_that_augment_would_joi
     ask, noise = ask_on(world), Seeded(6)
     sketches = [provider_release(world, i, "paper", ONE).sketch(noise) for i in range(len(world.names))]
     with corpus_of(world.domain, sketches) as corpus:
-        options = SearchOptions(most_steps=1, always_first=True, unions=False)
+        options = SearchOptions(steps=1, always_first=True, unions=False)
         found = find_augmentation(ask.local, corpus, options)
         choice = choose(ask.local, corpus, "usable")
         table = pd.DataFrame({world.domain.id: np.array(world.domain.values, dtype=object)[world.place]})
         augmented = found.augment(table)[found.columns[0]].to_numpy()
         some = choose(ask.local, corpus, "usable", among=[n for n in range(len(sketches)) if n != choice.number][:3])
-    assert dataset_name(choice.number) == found.document["ranked"][0]["dataset"]
+    assert dataset_name(choice.number) == found.result.ranked[0].dataset
     np.testing.assert_allclose(choice.values[world.place], augmented)
     assert some.number != choice.number and some.number < 4
 

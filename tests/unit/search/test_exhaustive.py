@@ -17,7 +17,7 @@ def test_greedy_is_never_better_than_trying_everything_and_seldom_much_worse(exa
     for seed in range(5):
         moments, values, names = world(seed, useful=2, others=5)
         corpus = exact_corpus(DOMAIN, values, names)
-        options = SearchOptions(device="cpu", most_steps=2)
+        options = SearchOptions(device="cpu", steps=2)
         best = search(ask(moments), corpus, options, strategy=Exhaustive())
         greedy = search(ask(moments), corpus, options)
         assert greedy.steps[-1].train_r2 <= best.steps[-1].train_r2 + 1e-9

@@ -20,7 +20,7 @@ from saibot.sketch import KeyDomain, Sketch
 KEYS, GROUPS, ROWS = 60, 6, 3000
 NAMES = [f"p{i:02d}" for i in range(KEYS)]
 DOMAIN = KeyDomain.of("places", NAMES, parents={"region": [f"r{i * GROUPS // KEYS}" for i in range(KEYS)]})
-OPTIONS = SearchOptions(rank="expected", most_steps=1, device="cpu", unions=False)
+OPTIONS = SearchOptions(rank="expected", steps=1, device="cpu", unions=False)
 TERMS: dict[str, Any] = {"budget": Budget("1", "1e-6"), "key": "k", "neighbours": Neighbours.REPLACE_ONE}
 
 
@@ -73,7 +73,7 @@ def test_the_better_table_with_few_rows_is_found_more_often_than_by_usable_gains
         worse = 0.6 * hidden + 0.8 * np.random.default_rng(run).normal(size=KEYS)
         corpus = packed(folder, sketch(folder, "few", hidden, 15), sketch(folder, "many", worse, 150))
         for rank in first:
-            found = search(request_of, corpus, replace(OPTIONS, rank=rank))
+            found = search(request_of, corpus, OPTIONS.but(rank=rank))
             first[rank] += found.ranked[0].dataset == "few"
             assert all((entry.expected is not None) == (rank == "expected") for entry in found.ranked)
     print(first)
@@ -105,7 +105,7 @@ def test_a_sketch_is_read_once_in_a_search(tmp_path, hidden, request_of, monkeyp
     monkeypatch.setattr(
         type(corpus), "sketch", lambda self, digest, of=Corpus.sketch: read.append(digest) or of(self, digest)
     )
-    search(request_of, corpus, replace(OPTIONS, most_steps=3, confidence=0.5))
+    search(request_of, corpus, OPTIONS.but(steps=3, confidence=0.5))
     assert sorted(read) == sorted(corpus.digests)
 
 

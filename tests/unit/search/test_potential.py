@@ -81,7 +81,7 @@ def test_the_potential_gain_is_what_the_raw_means_would_give(tmp_path):
     for run in range(40):
         request, strong, _ = world(rng)
         corpus = corpus_of(tmp_path / f"{run}", [provider(rng, strong, noise=8.0)])
-        (found,) = search(request, corpus, SearchOptions(device="cpu", most_steps=1)).ranked
+        (found,) = search(request, corpus, SearchOptions(device="cpu", steps=1)).ranked
         truth = true_gain(request, strong)
         usable.append(found.gain / truth)
         potential.append(found.potential / truth)

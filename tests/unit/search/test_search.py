@@ -59,7 +59,7 @@ def test_useless_tables_are_dropped_with_the_reason(exact_corpus):
 
 def test_single_dataset_mode_takes_the_best_whatever_its_bound(exact_corpus):
     moments, values, names = world()
-    options = SearchOptions(device="cpu", most_steps=1, always_first=True)
+    options = SearchOptions(device="cpu", steps=1, always_first=True)
     assert len(search(ask(moments), exact_corpus(DOMAIN, values[2:], names[2:]), options).steps) == 1
 
 

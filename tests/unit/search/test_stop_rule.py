@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from saibot.estimate.moments import exact_moments
-from saibot.search import RequestKey, SearchRequest, greedy, search
+from saibot.search import RequestKey, SearchOptions, SearchRequest, greedy, search
 from saibot.search.engine import Board
 from saibot.search.greedy import accepted
-from saibot.search.request import SearchOptions
 from saibot.search.scoring import score
 from saibot.search.state import State
 from saibot.search.sweep import sweep

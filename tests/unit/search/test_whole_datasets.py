@@ -90,7 +90,7 @@ def test_a_dataset_whose_features_help_only_together_is_one_step(tmp_path):
     one_by_one = search(asked, corpus, SearchOptions(device="cpu", unions=False)).steps
     assert all(other.found.dataset != "d0" for other in one_by_one[:1])
     (tried, *_) = search(
-        asked, corpus, SearchOptions(device="cpu", most_steps=1, whole_datasets=True), strategy=Exhaustive()
+        asked, corpus, SearchOptions(device="cpu", steps=1, whole_datasets=True), strategy=Exhaustive()
     ).steps
     assert tried.found.features == ("f0", "f1")
 

@@ -109,13 +109,13 @@ def _ask(platform: Platform, recorder: Recorder, folder: Path, values: np.ndarra
             return done, sorted(recorder.calls[start:])  # downloads run side by side
         return None, [*sorted(recorder.calls[start:]), "refused"]
 
-    options = SearchOptions(most_steps=1, always_first=True, unions=False)
+    options = SearchOptions(steps=1, always_first=True, unions=False)
     requester = Requester(platform, folder / "ledger", cache=folder / "cache")
     found, searched = calls(lambda: requester.search_at_home(table, target="y", keys=["shop"], options=options))
     assert isinstance(found, Augmented)
     _, joined = calls(lambda: found.augment(table, out=folder / "out.csv"))
     return {
-        "chosen": [step["dataset"] for step in found.document["steps"]],
+        "chosen": [step.dataset for step in found.result.steps],
         "while it searched": searched,
         "when it joined the values": joined,
     }

@@ -15,9 +15,9 @@ from fastapi.openapi.utils import get_openapi
 from saibot import __version__
 from saibot.platform.api import datasets, docs, domains, errors, operations, searches, tokens
 from saibot.platform.api.guard import Guard
-from saibot.platform.api.schemas import SearchOptions
 from saibot.platform.service import Platform, open_platform
 from saibot.platform.settings import Settings
+from saibot.wire import Question
 
 THREADS = 12  # that answer requests: more would only wait for each other
 PAGES = "saibot.platform.pages"
@@ -65,7 +65,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         )
         schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
         schemes["bearer"] = {"type": "http", "scheme": "bearer", "description": "`saibot_...`, from the platform's admin."}
-        document["components"]["schemas"]["SearchOptions"] = SearchOptions.model_json_schema()
+        document["components"]["schemas"]["Question"] = Question.model_json_schema()
         for path in document["paths"].values():
             for operation in path.values():
                 _without_defaults(operation)

@@ -17,6 +17,7 @@ from saibot.platform.catalog import SORTS, Filter
 from saibot.platform.errors import WrongMediaType
 from saibot.platform.pagination import read_cursor
 from saibot.sketch import SUFFIX
+from saibot.wire import Dataset, ShownDataset
 
 router = APIRouter(prefix="/v1", tags=["datasets"])
 Q = Annotated[str | None, Query(max_length=500, description="Every word of it begins a word of name, title or a feature.")]
@@ -35,7 +36,7 @@ _FILE: dict[int, dict[str, Any]] = {
     "/datasets",
     summary="Publish a sketch",
     status_code=201,
-    responses=documented({201: schemas.Dataset, 200: schemas.Dataset}, 403, 413, 415),
+    responses=documented({201: Dataset, 200: Dataset}, 403, 413, 415),
     openapi_extra=SECURED | {"requestBody": {"required": True, "content": _BINARY}},
 )
 async def publish(
@@ -58,7 +59,7 @@ async def publish(
         raise WrongMediaType("a sketch is sent as application/octet-stream.", hint=PRIVATIZE)
     content = await body_of(request, here.settings.max_upload_bytes)
     found, is_new = await run_in_threadpool(here.accept, caller, content, visibility=visibility, expires=expires)
-    return json_answer(found, 201 if is_new else 200)
+    return json_answer(found.to_json(), 201 if is_new else 200)
 
 
 @router.get("/datasets", summary="Published datasets", responses=documented({200: schemas.Datasets}))
@@ -88,9 +89,7 @@ def facets(
     return json_answer(here.catalog.facets(caller, Filter(q, domain, provider, feature)))
 
 
-@router.get(
-    "/datasets/{id}", summary="A dataset and its private profile", responses=documented({200: schemas.ShownDataset}, 404)
-)
+@router.get("/datasets/{id}", summary="A dataset and its private profile", responses=documented({200: ShownDataset}, 404))
 def show(caller: Asking, here: Here, id: DatasetId) -> Response:
     return json_answer(here.show(caller, id))
 

@@ -15,6 +15,7 @@ from saibot.platform.api.tokens import SECURED
 from saibot.platform.domains import ID
 from saibot.platform.errors import WrongMediaType
 from saibot.platform.pagination import read_cursor
+from saibot.wire import Domain
 
 router = APIRouter(prefix="/v1", tags=["domains"])
 DomainId = Annotated[str, Path(description="Like `us-county-fips`.", pattern=ID)]
@@ -26,7 +27,7 @@ _CSV = {"text/csv": {"schema": {"type": "string"}}}
     "/domains/{id}/{version}",
     summary="Register a key domain",
     status_code=201,
-    responses=documented({201: schemas.Domain, 200: schemas.Domain}, 403, 409, 413, 415),
+    responses=documented({201: Domain, 200: Domain}, 403, 409, 413, 415),
     openapi_extra=SECURED | {"requestBody": {"required": True, "content": _CSV}},
 )
 async def register(request: Request, caller: Asking, here: Here, id: DomainId, version: VersionNumber) -> Response:
@@ -45,7 +46,7 @@ def list_domains(caller: Asking, here: Here, cursor: Cursor = None, limit: Limit
     return page_answer(here.domains.list(read_cursor(cursor, str, int), limit))
 
 
-@router.get("/domains/{id}/{version}", summary="Facts about a key domain", responses=documented({200: schemas.Domain}, 404))
+@router.get("/domains/{id}/{version}", summary="Facts about a key domain", responses=documented({200: Domain}, 404))
 def show(caller: Asking, here: Here, id: DomainId, version: VersionNumber) -> Response:
     return json_answer(here.domains.show(id, version))
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response, StreamingResponse
-from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
@@ -20,9 +19,9 @@ from saibot.platform.api.answers import documented, json_answer, page_answer
 from saibot.platform.api.asking import Asking, Cursor, Here, Limit
 from saibot.platform.api.tokens import SECURED
 from saibot.platform.errors import TooLarge, Unusable, WrongMediaType
-from saibot.platform.pagination import read_cursor
-from saibot.platform.searches import OVER
+from saibot.platform.pagination import Page, read_cursor
 from saibot.platform.service import Platform
+from saibot.wire import InvalidOption, Question, Result, Search
 
 router = APIRouter(prefix="/v1", tags=["searches"])
 SearchId = Annotated[str, Path(max_length=40)]
@@ -36,7 +35,7 @@ _FORM = {
             "properties": {
                 "train": {"type": "string", "format": "binary", "description": "The training sketch."},
                 "test": {"type": "string", "format": "binary", "description": "The held-out sketch."},
-                "options": {"$ref": "#/components/schemas/SearchOptions"},
+                "options": {"$ref": "#/components/schemas/Question"},
             },
         },
         "encoding": {"options": {"contentType": "application/json"}},
@@ -49,7 +48,7 @@ _EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
     "/searches",
     summary="Search",
     status_code=202,
-    responses=documented({202: schemas.Search}, 403, 413, 415),
+    responses=documented({202: Search}, 403, 413, 415),
     openapi_extra=SECURED | {"requestBody": {"required": True, "content": _FORM}},
 )
 async def submit(request: Request, caller: Asking, here: Here) -> Response:
@@ -57,25 +56,26 @@ async def submit(request: Request, caller: Asking, here: Here) -> Response:
     caller.need("requester")
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise WrongMediaType("a search is sent as multipart/form-data.", hint="Fields: train, options, optionally test.")
-    train, test, options = await _form(request, here.settings.max_upload_bytes)
-    found = await run_in_threadpool(here.submit, caller, train, test, options.model_dump())
-    return json_answer(found, 202, {"Location": f"/v1/searches/{found['id']}"})
+    train, test, question = await _form(request, here.settings.max_upload_bytes)
+    found = await run_in_threadpool(here.submit, caller, train, test, question)
+    return json_answer(found.to_json(), 202, {"Location": f"/v1/searches/{found.id}"})
 
 
 @router.get("/searches", summary="Searches", responses=documented({200: schemas.Searches}, 403), openapi_extra=SECURED)
 def list_searches(caller: Asking, here: Here, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """One's own, latest first; an admin sees everybody's, without results."""
-    return page_answer(here.searches.list(caller, read_cursor(cursor, int), limit))
+    page = here.searches.list(caller, read_cursor(cursor, int), limit)
+    return page_answer(Page([search.to_json() for search in page.items], page.next))
 
 
 @router.get(
     "/searches/{id}",
     summary="How a search stands",
-    responses=documented({200: schemas.Search}, 403, 404),
+    responses=documented({200: Search}, 403, 404),
     openapi_extra=SECURED,
 )
 def show(caller: Asking, here: Here, id: SearchId) -> Response:
-    return json_answer(here.searches.show(caller, id))
+    return json_answer(here.searches.show(caller, id).to_json())
 
 
 @router.get(
@@ -95,7 +95,7 @@ async def events(caller: Asking, here: Here, id: SearchId) -> Response:
 @router.get(
     "/searches/{id}/result",
     summary="What a search found",
-    responses=documented({200: schemas.Result}, 403, 404, 409),
+    responses=documented({200: Result}, 403, 404, 409),
     openapi_extra=SECURED,
 )
 def result(caller: Asking, here: Here, id: SearchId) -> Response:
@@ -107,19 +107,19 @@ def result(caller: Asking, here: Here, id: SearchId) -> Response:
     "/searches/{id}",
     summary="Cancel a search, or remove its result",
     status_code=204,
-    responses=documented({204: None, 202: schemas.Search}, 403, 404),
+    responses=documented({204: None, 202: Search}, 403, 404),
     openapi_extra=SECURED,
 )
 def cancel(caller: Asking, here: Here, id: SearchId) -> Response:
     """202 while it is under way: it will stop. 204 when it was over: it is removed."""
     found = here.searches.cancel(caller, id)
-    return Response(status_code=204) if found is None else json_answer(found, 202)
+    return Response(status_code=204) if found is None else json_answer(found.to_json(), 202)
 
 
 # ------------------------------------------------------------------------------------------------ inside
 
 
-async def _form(request: Request, limit: int) -> tuple[bytes, bytes | None, schemas.SearchOptions]:
+async def _form(request: Request, limit: int) -> tuple[bytes, bytes | None, Question]:
     try:
         async with request.form(max_files=2, max_fields=4, max_part_size=1 << 20) as form:
             train = await _file(form, "train", limit)
@@ -130,12 +130,9 @@ async def _form(request: Request, limit: int) -> tuple[bytes, bytes | None, sche
     if train is None or not isinstance(text, str):
         raise Unusable("a search needs the file `train` and the field `options`.", hint="/docs shows the form.")
     try:
-        options = schemas.SearchOptions.model_validate_json(text)
-    except ValidationError as problem:
-        first = problem.errors(include_input=False, include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "options"
-        raise Unusable(f"options: {where}: {first['msg']}.", hint="/docs shows them: see SearchOptions.") from None
-    return train, test, options
+        return train, test, Question.read(text)
+    except InvalidOption as problem:
+        raise Unusable(f"options: {problem.message}", hint="/docs shows them: see Question.") from None
 
 
 async def _file(form: FormData, name: str, limit: int) -> bytes | None:
@@ -148,18 +145,18 @@ async def _file(form: FormData, name: str, limit: int) -> bytes | None:
     return content
 
 
-async def _told(here: Platform, caller: Caller, id: str, search: dict[str, Any]) -> AsyncIterator[str]:
+async def _told(here: Platform, caller: Caller, id: str, search: Search) -> AsyncIterator[str]:
     """Events until the search is over or the platform stops."""
     told: object = None
     silent = 0.0
     while True:
-        if search["status"] in OVER:
-            yield _event(search["status"], search)
+        if search.over:
+            yield _event(search.status, search)
             return
         state = here.searches.peek(caller, id)
         if state is None or state != told:
             search = await run_in_threadpool(here.searches.show, caller, id)
-            if search["status"] in OVER:
+            if search.over:
                 continue
             yield _event("progress", search)
             told, silent = state, 0.0
@@ -172,5 +169,5 @@ async def _told(here: Platform, caller: Caller, id: str, search: dict[str, Any])
         silent += LOOK_SECONDS
 
 
-def _event(name: str, search: dict[str, Any]) -> str:
-    return f"event: {name}\ndata: {json.dumps(search, ensure_ascii=False)}\n\n"
+def _event(name: str, search: Search) -> str:
+    return f"event: {name}\ndata: {json.dumps(search.to_json(), ensure_ascii=False)}\n\n"

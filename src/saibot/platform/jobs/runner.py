@@ -92,8 +92,6 @@ class Runner:
                 return  # the next start says that it failed
 
     def _attempt(self, worker: WorkerProcess, id: str, options: str, target: str) -> Outcome:
-        import json
-
         progress: Callable[[str, float | None], None] = lambda stage, part: self._searches.progress(id, stage, part)  # noqa: E731
         progress("taking in what was published lately", None)
         self._shards.catch_up()
@@ -101,7 +99,7 @@ class Runner:
             "id": id,
             "folder": str(self._searches.folder / id),
             "corpus": str(self._shards.folder),
-            "options": json.loads(options),
+            "question": options,
             "addable": list(self._catalog.addable(target)),
         }
         stopping = False

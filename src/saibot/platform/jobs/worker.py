@@ -12,10 +12,12 @@ import queue
 import sys
 import threading
 import traceback
-from dataclasses import fields
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from saibot.wire import Result
 
 RETRIES = 5
 NICENESS = 15  # answering people goes before searching
@@ -77,7 +79,7 @@ def run(task: dict[str, Any], progress: Any) -> dict[str, Any]:
 
     for attempt in range(RETRIES):
         try:
-            document = _search(task, progress)
+            found = _search(task, progress)
         except FileNotFoundError:
             if attempt == RETRIES - 1:
                 raise
@@ -86,20 +88,19 @@ def run(task: dict[str, Any], progress: Any) -> dict[str, Any]:
             return {"refused": error_document(problem)["error"]}
         from saibot.platform.storage.files import write_durably
 
-        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        write_durably(Path(task["folder"]) / "result.json", text.encode())
+        write_durably(Path(task["folder"]) / "result.json", found.text().encode())
         return {"done": True}
     raise AssertionError
 
 
-def _search(task: dict[str, Any], progress: Any) -> dict[str, Any]:
+def _search(task: dict[str, Any], progress: Any) -> Result:
     from saibot.discover.domains import DomainRegistry
-    from saibot.search import SearchOptions, search
+    from saibot.search import search
     from saibot.search.asking import known_domains, search_request
     from saibot.search.corpus import Corpus
-    from saibot.search.document import document_of
-    from saibot.search.exhaustive import Exhaustive
+    from saibot.search.document import result_of
     from saibot.sketch import Header, read_sketch
+    from saibot.wire import Question
 
     class Published(Corpus):
         """The shards, and the headers of those sketches alone that could be added to this request."""
@@ -109,23 +110,19 @@ def _search(task: dict[str, Any], progress: Any) -> dict[str, Any]:
             known = set(self.digests) if task["addable"] else set()  # of all, which takes a while to read
             return {digest: self.sketch(digest).header for digest in task["addable"] if digest in known}
 
-    folder, options = Path(task["folder"]), dict(task["options"])
+    folder, question = Path(task["folder"]), Question.read(task["question"])
     progress("reading the request", None)
     test = folder / "test.saibot"
     request = search_request(
         read_sketch(folder / "train.saibot"),
         read_sketch(test) if test.exists() else None,
-        target=options["target"],
-        features=options["features"],
+        target=question.target,
+        features=question.features,
         domains=known_domains(DomainRegistry(Path(task["corpus"]) / "domains")),
     )
-    options["most_steps"] = options["steps"]
-    known = {field.name for field in fields(SearchOptions)}
-    chosen = SearchOptions(**{name: value for name, value in options.items() if name in known})
-    strategy = Exhaustive() if options["exhaustive"] else None
-    found = search(request, Published(Path(task["corpus"])), chosen, strategy=strategy, progress=progress)
+    found = search(request, Published(Path(task["corpus"])), question.options, progress=progress)
     progress("writing the result", 1.0)
-    return document_of(found, request) | {"at_home": False}
+    return result_of(found, request, at_home=False)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,12 @@ stylesheet's colours of the moment, the offline report by rules of its own, so o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from saibot.platform.pages.format import fixed, number, percent, signed, with_error
+
+if TYPE_CHECKING:
+    from saibot.platform.pages.result import Candidate, Stage
 
 Spec = dict[str, Any]
 MOST_ROWS = 30
@@ -49,19 +52,19 @@ def _names(field: str, order: Sequence[str], **more: Any) -> Spec:
     return {"field": field, "type": "nominal", "sort": list(order), "axis": axis}
 
 
-def gains(entries: Sequence[dict[str, Any]]) -> Spec:
+def gains(candidates: Sequence[Candidate]) -> Spec:
     """Candidates by themselves: gain in R² and where it lies, the taken ones in colour and as diamonds."""
     rows = [
         {
-            "label": entry["label"],
-            "gain": entry["gain"],
-            "low": entry["interval"][0],
-            "high": entry["interval"][1],
-            "taken": entry["step"] is not None,
-            "told": f"{signed(entry['gain'])} ({fixed(entry['interval'][0])} to {fixed(entry['interval'][1])})",
-            "signal": percent(entry["reliability"]),
+            "label": one.label,
+            "gain": one.entry.gain,
+            "low": one.entry.interval[0],
+            "high": one.entry.interval[1],
+            "taken": one.step is not None,
+            "told": f"{signed(one.entry.gain)} ({fixed(one.entry.interval[0])} to {fixed(one.entry.interval[1])})",
+            "signal": percent(one.entry.reliability),
         }
-        for entry in entries[:MOST_ROWS]
+        for one in candidates[:MOST_ROWS]
     ]
     colour = {
         "condition": {"test": "datum.taken", "value": "@chart-main"},
@@ -77,7 +80,7 @@ def gains(entries: Sequence[dict[str, Any]]) -> Spec:
         rows,
         description="Gain in R² of each candidate by itself, with its interval. The table below has the same numbers.",
         height=22 * len(rows),
-        encoding={"y": _names("label", [row["label"] for row in rows]), "color": colour},
+        encoding={"y": _names("label", [one.label for one in candidates[:MOST_ROWS]]), "color": colour},
         layer=[
             {
                 "data": {"values": [{"zero": 0}]},
@@ -105,15 +108,13 @@ def gains(entries: Sequence[dict[str, Any]]) -> Spec:
     )
 
 
-def path(steps: Sequence[dict[str, Any]]) -> Spec:
+def path(stages: Sequence[Stage]) -> Spec:
     """R² step by step, on the training rows and, where there are any, on the held-out ones."""
     rows = []
-    for place, step in enumerate(steps):
-        for field, kind in (("train_r2", "training rows"), ("test_r2", "held-out rows")):
-            if step[field] is not None:
-                rows.append(
-                    {"place": place, "label": step["label"], "r2": step[field], "rows": kind, "told": fixed(step[field])}
-                )
+    for place, stage in enumerate(stages):
+        for r2, kind in ((stage.model.train_r2, "training rows"), (stage.readable, "held-out rows")):
+            if r2 is not None:
+                rows.append({"place": place, "label": stage.label, "r2": r2, "rows": kind, "told": fixed(r2)})
     held_out = any(row["rows"] == "held-out rows" for row in rows)
     shown = "held-out rows" if held_out else "training rows"
     colour = {
@@ -125,9 +126,9 @@ def path(steps: Sequence[dict[str, Any]]) -> Spec:
     return _chart(
         rows,
         description="R² of the model after each step. The table below has the same numbers.",
-        height=44 * len(steps),
+        height=44 * len(stages),
         encoding={
-            "y": _names("label", [step["label"] for step in steps]),
+            "y": _names("label", [stage.label for stage in stages]),
             "x": {
                 "field": "r2",
                 "type": "quantitative",

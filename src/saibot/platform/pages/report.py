@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -15,12 +16,13 @@ from saibot.errors import InvalidInput
 from saibot.platform.pages.charts import Spec
 from saibot.platform.pages.render import STATIC, render
 from saibot.platform.pages.result import view_result
+from saibot.wire import Result
 
 CHART_WIDTH = 760
 _NAME = re.compile(r"@([a-z-]+)")
 
 
-def report_html(document: Any, *, created: str = "") -> str:
+def report_html(document: Result | Mapping[str, Any], *, created: str = "") -> str:
     """The whole report as text; `created` is the day to print on it."""
     view = view_result(document)
     drawings = {name: draw(spec) for name, spec in (("path", view.path_chart), ("gains", view.gains_chart)) if spec}

@@ -1,16 +1,17 @@
-"""A search's result document as the pages, the report and the CSV file show it."""
+"""A search's result as the pages, the report and the CSV file show it."""
 
 from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from saibot.platform.pages import charts
 from saibot.platform.pages.format import several
-from saibot.search.document import checked_document, key_label
-from saibot.search.result import UNCLEAR
+from saibot.search.rankings import RANKINGS
+from saibot.wire import Entry, Measured, Result
 
 COLUMNS = (
     *("rank", "dataset", "feature", "kind", "key", "gain", "lower", "upper"),
@@ -18,60 +19,93 @@ COLUMNS = (
     *("coefficient", "coefficient_lower", "coefficient_upper"),
     *("reliability", "privacy_share", "coverage", "rows", "step", "note", "digest"),
 )
-OPTIONAL = ("potential", "potential_interval", "expected", "coefficient_interval", "coverage", "privacy_share")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A ranked candidate at its place; `step` is the one that took it."""
+
+    entry: Entry
+    place: int
+    label: str  # one of its own, for charts
+    step: int | None
+
+    @property
+    def noise_share(self) -> float | None:
+        return None if self.entry.reliability is None else 1 - self.entry.reliability
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The model after a step; number 0 is the base model."""
+
+    number: int
+    label: str
+    added: str
+    on: str
+    model: Measured
+
+    @property
+    def readable(self) -> float | None:
+        """The held-out R², unless its noise leaves it no meaning."""
+        return None if self.model.unclear else self.model.test_r2
 
 
 @dataclass(frozen=True)
 class ResultView:
-    """The document with labels, places and the step that took each candidate."""
+    """A result with labels, places and the step that took each candidate."""
 
-    document: dict[str, Any]
-    entries: tuple[dict[str, Any], ...]  # ranked candidates: `label`, `on`, `place` and `step` added
-    path: tuple[dict[str, Any], ...]  # the base model first
+    result: Result
+    entries: tuple[Candidate, ...]
+    path: tuple[Stage, ...]  # the base model first
     several_keys: bool
 
     @property
     def target(self) -> str:
-        return str(self.document["target"])
+        return self.result.target
 
     @property
     def private(self) -> bool:
-        return bool(self.document["private"])
+        return self.result.private
 
     @property
     def held_out(self) -> bool:
-        return all(step["test_r2"] is not None for step in self.path)
+        return all(stage.model.test_r2 is not None for stage in self.path)
 
     @property
     def unclear(self) -> bool:
         """Whether the held-out part is too small for its own privacy noise."""
-        return any(step["unclear"] for step in self.path)
+        return any(stage.model.unclear for stage in self.path)
 
     @property
     def held_out_drawn(self) -> bool:
         """Whether there is a held-out R² that its noise leaves readable, for the chart to show."""
-        return any(step["test_r2"] is not None and not step["unclear"] for step in self.path)
+        return any(stage.readable is not None for stage in self.path)
 
     @property
     def with_potential(self) -> bool:
-        return any(entry["potential"] is not None for entry in self.entries)
+        return any(entry.potential is not None for entry in self.result.ranked)
 
     @property
     def with_expected(self) -> bool:
-        return any(entry["expected"] is not None for entry in self.entries)
+        return any(entry.expected is not None for entry in self.result.ranked)
 
     @property
-    def shown(self) -> str:
+    def by_held_out(self) -> bool:
         """Which R² to believe: the held-out one where there is one that its noise leaves readable."""
-        return "test_r2" if self.held_out and not self.unclear else "train_r2"
+        return self.held_out and not self.unclear
 
     @property
     def before(self) -> float:
-        return float(self.path[0][self.shown])
+        return self._believed(self.path[0])
 
     @property
     def after(self) -> float:
-        return float(self.path[-1][self.shown])
+        return self._believed(self.path[-1])
+
+    def _believed(self, stage: Stage) -> float:
+        held_out = stage.readable if self.by_held_out else None
+        return stage.model.train_r2 if held_out is None else held_out
 
     @property
     def headline(self) -> str:
@@ -80,7 +114,7 @@ class ResultView:
         if not taken:
             return "No published dataset improves this model by more than its noise."
         new = several(taken, "augmentation")
-        on = "held-out rows" if self.shown == "test_r2" else "training rows"
+        on = "held-out rows" if self.by_held_out else "training rows"
         return f"{new} explain{'s' if taken == 1 else ''} {self.target} better on {on}."
 
     @property
@@ -89,32 +123,29 @@ class ResultView:
 
     @property
     def path_chart(self) -> charts.Spec | None:
-        readable = [step | {"test_r2": None if step["unclear"] else step["test_r2"]} for step in self.path]
-        return charts.path(readable) if len(self.path) > 1 else None
+        return charts.path(self.path) if len(self.path) > 1 else None
+
+    @property
+    def order(self) -> str:
+        """How the candidates are ordered, in a sentence."""
+        by = RANKINGS.get(self.result.rank)
+        return "Each by itself." if by is None else f"Each by itself, {by.first} first: by {by.sentence}."
 
 
-def view_result(document: Any) -> ResultView:
-    """Check a document and make it ready to be shown."""
-    checked = checked_document(document, "the result")
-    taken = {_identity(step): i for i, step in enumerate(checked["steps"], start=1)}
-    several_keys = len({key_label(entry["key"]) for entry in checked["ranked"]}) > 1
-    entries: list[dict[str, Any]] = []
+def view_result(document: Result | Mapping[str, Any]) -> ResultView:
+    """Check a result and make it ready to be shown."""
+    result = Result.read(document, "the result")
+    taken = result.taken
+    several_keys = len({entry.on for entry in result.ranked}) > 1
+    entries: list[Candidate] = []
     used: dict[str, int] = {}
-    for place, entry in enumerate(checked["ranked"], start=1):
-        on = key_label(entry["key"])
-        label = _distinct(_label(entry, on if several_keys else ""), used)
-        step = taken.get(_identity(entry))
-        noise = None if entry["reliability"] is None else 1 - entry["reliability"]
-        more = {name: entry.get(name) for name in OPTIONAL}
-        more |= {"place": place, "label": label, "what": _what(entry), "on": on, "step": step, "noise_share": noise}
-        entries.append(entry | more)
-    base = checked["base"]
-    path = [base | {"step": 0, "label": "own features", "column": None} | _held_out(base)]
-    for number, step in enumerate(checked["steps"], start=1):
-        what = step["column"] if step["kind"] == "join" else f"rows of {step['dataset']}"
-        facts = {"step": number, "label": f"{number}. + {what}", "column": what, "on": key_label(step["key"])}
-        path.append(step | facts | _held_out(step))
-    return ResultView(checked, tuple(entries), tuple(path), several_keys)
+    for place, entry in enumerate(result.ranked, start=1):
+        label = f"{entry.label} by {entry.on}" if several_keys and entry.on else entry.label
+        entries.append(Candidate(entry, place, _distinct(label, used), taken.get(entry.identity)))
+    path = [Stage(0, "own features", "", "", result.base)]
+    for number, step in enumerate(result.steps, start=1):
+        path.append(Stage(number, f"{number}. + {step.added}", step.added, step.on, step))
+    return ResultView(result, tuple(entries), tuple(path), several_keys)
 
 
 def result_csv(view: ResultView) -> str:
@@ -122,20 +153,20 @@ def result_csv(view: ResultView) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(COLUMNS)
-    for entry in view.entries:
-        low, high = entry["interval"]
+    for row in view.entries:
+        entry = row.entry
         writer.writerow([
-            entry["place"], _text(entry["dataset"]), _text(entry["what"]), entry["kind"], _text(entry["on"]),
-            entry["gain"], low, high, entry["potential"], *(entry["potential_interval"] or (None, None)),
-            entry["expected"], entry["coefficient"], *(entry["coefficient_interval"] or (None, None)), entry["reliability"],
-            entry["privacy_share"], entry["coverage"], entry["rows"], entry["step"], _text(entry["note"]), entry["digest"],
+            row.place, _text(entry.dataset), _text(entry.what), entry.kind, _text(entry.on),
+            entry.gain, *entry.interval, entry.potential, *(entry.potential_interval or (None, None)),
+            entry.expected, entry.coefficient, *(entry.coefficient_interval or (None, None)), entry.reliability,
+            entry.privacy_share, entry.coverage, entry.rows, row.step, _text(entry.note), entry.digest,
         ])  # fmt: skip
     return out.getvalue()
 
 
 def file_name(view: ResultView, suffix: str) -> str:
     """A name for downloads, of characters that every system takes."""
-    words = f"saibot-{view.document['request']}-{view.target}"
+    words = f"saibot-{view.result.request}-{view.target}"
     return (
         "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-" for letter in words)[:80]
         + suffix
@@ -146,26 +177,6 @@ def _text(cell: str | None) -> str:
     """Spreadsheets run cells that begin like a formula; names come from strangers, so such cells become plain text."""
     text = cell or ""
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
-
-
-def _held_out(model: dict[str, Any]) -> dict[str, Any]:
-    """The interval of its held-out R², and whether that is so wide that the number itself says nothing."""
-    interval = model.get("test_interval")
-    return {"test_interval": interval, "unclear": interval is not None and interval[1] - interval[0] > UNCLEAR}
-
-
-def _identity(entry: dict[str, Any]) -> tuple[str, str, str, str]:
-    return entry["digest"], str(entry["feature"]), key_label(entry["key"]), str(entry.get("via"))
-
-
-def _what(entry: dict[str, Any]) -> str:
-    """The feature, or all features that were taken together; nothing for rows."""
-    return str(entry["feature"] or ", ".join(entry.get("features", ())))
-
-
-def _label(entry: dict[str, Any], on: str) -> str:
-    name = f"{entry['dataset']}.{_what(entry)}" if entry["kind"] == "join" else f"rows of {entry['dataset']}"
-    return f"{name} by {on}" if on else name
 
 
 def _distinct(label: str, used: dict[str, int]) -> str:

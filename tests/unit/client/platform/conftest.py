@@ -12,6 +12,7 @@ import pytest
 
 from saibot.client.platform import Platform, domain_from_csv, domain_to_csv
 from saibot.sketch import KeyDomain, Sketch, read_sketch, write_sketch
+from saibot.wire import Dataset
 
 
 class FakePlatform:
@@ -47,6 +48,7 @@ class FakePlatform:
             case "GET", ["corpus"]:
                 items = [
                     {"id": f"d{digest[:16]}", "digest": digest, "bytes": len(content), "dataset": "x"}
+                    | {"provider": "someone", "key": None, "domain": None}
                     for digest, content in self.sketches.items()
                 ]
                 return httpx.Response(200, json={"items": items, "next": None})
@@ -75,7 +77,10 @@ class FakePlatform:
 
     @staticmethod
     def search(status: str, **more: Any) -> dict[str, Any]:
-        return {"id": "s1", "status": status, "progress": {"stage": status, "part": None}, "target": "sales"} | more
+        times = {"created": "2013-01-01T00:00:00Z", "started": None, "finished": None}
+        progress = {"stage": status, "part": None}
+        facts = {"id": "s1", "requester": "someone", "status": status, "progress": progress, "target": "sales"}
+        return facts | times | {"error": None} | more
 
     def _events(self) -> httpx.Response:
         events = self.events.pop(0)
@@ -117,19 +122,15 @@ class FakePlatform:
             "digest": domain.digest,
             "keys_digest": domain.keys_digest,
             "levels": [name for name, _ in domain.parents],
+            "provider": "someone",
+            "registered": "2013-01-01T00:00:00Z",
         }
 
     @staticmethod
     def _dataset(sketch: Sketch) -> dict[str, Any]:
-        header = sketch.header
-        return {
-            "id": "d0123456789abcdef",
-            "provider": "someone",
-            "name": header.dataset.name,
-            "budget": header.budget,
-            "digest": sketch.digest,
-            "a field of a later version": 1,
-        }
+        publication = {"id": "d0123456789abcdef", "provider": "someone", "visibility": "public", "version": 1}
+        publication |= {"bytes": 1000, "published": "2013-01-01T00:00:00Z", "expires": None}
+        return Dataset.of(sketch, **publication).to_json() | {"a field of a later version": 1}
 
 
 @pytest.fixture(scope="session")

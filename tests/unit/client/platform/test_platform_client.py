@@ -12,8 +12,7 @@ import pandas as pd
 import pytest
 
 from saibot.cli.home import open_ledger as shell_ledger
-from saibot.client import NotFound, PlatformUnreachable, Provider, Published, Requester, SearchFailed, SketchCache
-from saibot.client.answers import Dataset
+from saibot.client import Dataset, NotFound, PlatformUnreachable, Provider, Published, Requester, SearchFailed, SketchCache
 from saibot.client.platform import domain_from_csv, domain_to_csv
 from saibot.errors import BudgetExceeded, InvalidDomain, InvalidInput, InvalidSketch, SaibotError
 from saibot.privatize import Card
@@ -189,7 +188,7 @@ def test_rows_are_searched_at_home_and_nothing_of_them_is_sent(fake, sketches, r
     found = requester.search(rows[:2000], rows[2000:], target="sales", key=["shop", "day"], features=["price"], local=True)
     assert found.columns == ("day-weather.level", "shops-survey.level") or found.columns[0].endswith(".level")
     assert {request.method for request in fake.asked} == {"GET"}
-    assert found.document["platform"] == "http://platform.test"
+    assert found.result.platform == "http://platform.test"
     wider = found.augment(rows)
     assert len(wider) == len(rows) and set(found.columns) <= set(wider.columns)
 
@@ -211,13 +210,13 @@ def test_tables_are_privatised_before_they_are_sent(fake, clinic, parts, saibot_
     sent = fake.asked_for("/v1/searches")[0]
     assert sent.headers["content-type"].startswith("multipart/form-data")
     assert sent.content.count(b"ARROW1") == 4 and b"clinic-train" in sent.content and b"clinic-test" in sent.content
-    options = json.loads(re.search(rb"\{\"target\".*?\}", sent.content).group())
+    options = json.loads(re.search(rb"\{\"steps\".*?\}", sent.content).group())
     assert options["target"] == "stay" and options["steps"] == 5
     (account,) = requester.ledger.accounts()  # of the whole table; nothing shows that the parts are disjoint, so they add
     assert account.name == "clinic" and 1.3 < account.spent_epsilon < 1.6
     assert [entry.dataset for entry in account.entries] == ["clinic-train", "clinic-test"]
-    assert found.document["keys"][0]["column"] == "ward_code"  # as the card has it, for rows to be augmented
-    assert found.document["model"]["target"] == {"name": "stay", "column": "nights"}
+    assert found.result.keys[0].column == "ward_code"  # as the card has it, for rows to be augmented
+    assert found.result.model.target.to_json() == {"name": "stay", "column": "nights"}
     assert not found.at_home  # the platform chose: it may be asked for what it chose
 
 
@@ -282,7 +281,9 @@ def test_waiting_for_a_platform_that_is_gone_ends(fake, sketches):
 
 def test_a_search_that_failed_says_why(fake, sketches):
     requester = Requester(fake.client())
-    fake.events = [[fake.search("failed", error={"code": "killed", "message": "the worker died.", "hint": "again"})]]
+    fake.events = [
+        [fake.search("failed", error={"code": "killed", "message": "the worker died.", "hint": "again", "details": {}})]
+    ]
     with pytest.raises(SearchFailed, match="the worker died") as failed:
         requester.submit(sketches[0], target="level").wait()
     assert failed.value.hint == "again" and failed.value.code == "killed"
@@ -329,7 +330,7 @@ def answer() -> dict:
         "candidates": 0,
         "stopped": "nothing helps",
         "rows": {"train": 400, "test": 200},
-        "keys": [{"name": "ward", "column": "ward", "domains": [{"id": "wards"}]}],
+        "keys": [{"name": "ward", "column": "ward", "domains": [{"id": "wards", "version": 1, "digest": "0" * 64}]}],
         "columns": [],
         "model": {
             "target": {"name": "stay", "column": "stay"},

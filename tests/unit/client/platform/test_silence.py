@@ -27,7 +27,7 @@ from saibot.sketch import KeyDomain, Sketch
 from .conftest import FakePlatform, claimed
 
 ROWS = ("rows",)  # stands in a journal where rows are read
-SINGLE = SearchOptions(most_steps=1, always_first=True)
+SINGLE = SearchOptions(steps=1, always_first=True)
 EAST = [shop for shop in SHOPS if shop <= "06"]
 
 

@@ -59,7 +59,13 @@ def make_document(candidates: int = 40, steps: int = 3, *, held_out: bool = True
         "candidates": candidates + 820,
         "stopped": "no gain is clear of its error",
         "rows": {"train": 40_000, "test": 18_000 if held_out else None},
-        "keys": [{"name": "day", "column": "day", "domains": [{"id": "dates:2013-01-01:2013-12-31"}]}],
+        "keys": [
+            {
+                "name": "day",
+                "column": "day",
+                "domains": [{"id": "dates:2013-01-01:2013-12-31", "version": 1, "digest": "0" * 64}],
+            }
+        ],
         "columns": [],
         "model": None,
         "notes": [],

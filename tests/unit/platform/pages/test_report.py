@@ -73,21 +73,21 @@ def test_every_colour_of_a_drawing_has_a_rule_in_the_stylesheet(result_document:
 
 def test_steps_are_found_again_among_the_ranked_candidates(result_document: Make) -> None:
     view = view_result(result_document(candidates=10, steps=2))
-    assert [entry["step"] for entry in view.entries[:3]] == [1, 2, None]
-    assert [step["label"] for step in view.path][:2] == ["own features", "1. + agency-0-2013.temp"]
+    assert [entry.step for entry in view.entries[:3]] == [1, 2, None]
+    assert [step.label for step in view.path][:2] == ["own features", "1. + agency-0-2013.temp"]
 
 
 def test_two_providers_with_the_same_names_stay_two_rows_of_the_chart(result_document: Make) -> None:
     document = result_document(candidates=2, steps=0)
     document["ranked"][1] |= {"dataset": "agency-0-2013", "feature": "temp", "key": document["ranked"][0]["key"]}
-    labels = [entry["label"] for entry in view_result(document).entries]
+    labels = [entry.label for entry in view_result(document).entries]
     assert labels == ["agency-0-2013.temp", "agency-0-2013.temp (2)"]
 
 
 def test_features_that_were_taken_together_are_all_named(result_document: Make) -> None:
     document = result_document(candidates=2, steps=0)
     document["ranked"][0] |= {"feature": None, "features": ["temp", "precip"]}
-    assert view_result(document).entries[0]["label"].startswith("agency-0-2013.temp, precip")
+    assert view_result(document).entries[0].label.startswith("agency-0-2013.temp, precip")
 
 
 def test_results_of_an_earlier_version_are_shown_without_the_newer_columns(result_document: Make) -> None:

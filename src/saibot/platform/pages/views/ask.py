@@ -6,19 +6,26 @@ import shlex
 from pathlib import PurePath
 from typing import Any
 
-from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
 from saibot.errors import SaibotError
 from saibot.platform.accepting import MAGIC
-from saibot.platform.api.schemas import SearchOptions
 from saibot.platform.errors import TooLarge, TooManyRequests, Unusable, status_of
 from saibot.platform.pages.visit import FORM_BYTES, Visit, in_thread
+from saibot.search.rankings import RANKINGS
+from saibot.wire import InvalidOption, Question
 
-CHOICES = {"steps": "5", "confidence": "0.9", "shown": "50", "rank": "usable"}
-CHECKS = ("joins", "unions", "hops", "whole_datasets", "exhaustive")
-WORDS = {"steps": "Most steps", "confidence": "Confidence", "shown": "Candidates shown", "target": "Target"}
+NUMBERS = {"steps": "Most steps", "confidence": "Confidence", "shown": "Candidates shown"}
+CHECKS = {
+    "joins": "New columns",
+    "unions": "New rows",
+    "hops": "Columns one hop further",
+    "whole_datasets": "Whole datasets",
+    "strategy": "Every combination",
+}
+CHECKED = {"strategy": "exhaustive"}  # what a check means, where that is not just yes
+UNCHECKED = {"strategy": "greedy"}
 
 
 class NotASketch(Unusable):
@@ -34,26 +41,28 @@ class NotASketch(Unusable):
 
 
 def show(visit: Visit) -> Response:
-    return _form(visit, {"target": "", **CHOICES, **dict.fromkeys(CHECKS, False), "joins": True, "unions": True})
+    fields = Question.model_fields
+    return _form(visit, {"target": ""} | {name: fields[name].default for name in (*NUMBERS, "rank", *CHECKS)})
 
 
 async def send(visit: Visit) -> Response:
     visit.need("requester")
     limit = visit.platform.settings.max_upload_bytes
     fields = await visit.form(most=2 * limit + FORM_BYTES)
-    typed = {name: str(fields.get(name, "")).strip() for name in ("target", *CHOICES)}
-    asked: dict[str, Any] = typed | {name: name in fields for name in CHECKS}
+    asked: dict[str, Any] = {name: str(fields.get(name, "")).strip() for name in ("target", *NUMBERS, "rank")}
+    for name in CHECKS:
+        asked[name] = CHECKED.get(name, True) if name in fields else UNCHECKED.get(name, False)
     try:
         train = await _sketch(fields, "train", limit)
         if train is None:
             raise Unusable("choose the training sketch.", hint="`saibot privatize` makes it.")
         test = await _sketch(fields, "test", limit)
-        search = await in_thread(visit.platform.submit, visit.caller, train, test, _options(asked))
+        search = await in_thread(visit.platform.submit, visit.caller, train, test, _question(asked))
     except TooManyRequests:
         raise
     except SaibotError as problem:
         return _form(visit, asked, problem=problem, status=status_of(problem))
-    return visit.go(f"/searches/{search['id']}")
+    return visit.go(f"/searches/{search.id}")
 
 
 def _form(visit: Visit, asked: dict[str, Any], *, problem: SaibotError | None = None, status: int = 200) -> Response:
@@ -62,6 +71,11 @@ def _form(visit: Visit, asked: dict[str, Any], *, problem: SaibotError | None = 
         here="ask",
         status=status,
         asked=asked,
+        facts=Question.model_json_schema()["properties"],
+        numbers=NUMBERS,
+        checks=CHECKS,
+        checked=CHECKED,
+        rankings=RANKINGS.values(),
         problem=problem,
         command=problem.command if isinstance(problem, NotASketch) else "",
         may_ask=visit.caller.has("requester"),
@@ -83,11 +97,11 @@ async def _sketch(fields: FormData, name: str, limit: int) -> bytes | None:
     return content
 
 
-def _options(asked: dict[str, Any]) -> dict[str, Any]:
-    """The form's fields as the API's options, or what is wrong with them in the form's own words."""
+def _question(asked: dict[str, Any]) -> Question:
+    """The form's fields, or what is wrong with them in the form's own words."""
     try:
-        return SearchOptions.model_validate({name: value for name, value in asked.items() if value != ""}).model_dump()
-    except ValidationError as problem:
-        first = problem.errors(include_input=False, include_url=False)[0]
-        field = str(first["loc"][0]) if first["loc"] else ""
-        raise Unusable(f"{WORDS.get(field, field)}: {first['msg'].lower()}.", hint="Change it and send again.") from None
+        return Question(**{name: value for name, value in asked.items() if value != ""})
+    except InvalidOption as problem:
+        words = {**NUMBERS, **CHECKS, "target": "Target", "rank": "Rank by"}
+        said = f"{words.get(problem.field, problem.field)}: {problem.reason}" if problem.field else problem.reason
+        raise Unusable(f"{said}.", hint="Change it and send again.") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Any
 
 from starlette.responses import Response
 
@@ -14,7 +13,7 @@ from saibot.platform.pages.report import report_html
 from saibot.platform.pages.result import ResultView, file_name, result_csv, view_result
 from saibot.platform.pages.visit import Visit, in_thread
 from saibot.platform.pagination import read_cursor, write_cursor
-from saibot.platform.searches import OVER
+from saibot.wire import Search
 
 LIMIT = 50
 ALONE = {"cache-control": "no-store"}
@@ -23,7 +22,7 @@ ALONE = {"cache-control": "no-store"}
 def index(visit: Visit) -> Response:
     place = read_cursor(visit.request.query_params.get("cursor"), int)
     page = visit.platform.searches.list(visit.caller, place, LIMIT)
-    searches = [search | {"seconds": _seconds(search)} for search in page.items]
+    searches = [search.to_json() | {"seconds": _seconds(search)} for search in page.items]
     return visit.page(
         "searches.html",
         here="searches",
@@ -36,14 +35,14 @@ def index(visit: Visit) -> Response:
 
 def show(visit: Visit) -> Response:
     search = visit.platform.searches.show(visit.caller, visit.request.path_params["id"])
-    own = search["requester"] == visit.caller.name
-    if search["status"] == "done" and own:
+    own = search.requester == visit.caller.name
+    if search.status == "done" and own:
         return visit.page("result.html", here="searches", search=search, view=_view(visit), drawings={})
     return visit.page(
         "search.html",
         here="searches",
         search=search,
-        over=search["status"] in OVER,
+        over=search.over,
         own=own,
         days=visit.platform.settings.result_days,
     )
@@ -74,7 +73,7 @@ def as_csv(visit: Visit) -> Response:
 
 def as_report(visit: Visit) -> Response:
     view = _view(visit)
-    return _download(report_html(view.document, created=today()).encode(), view, ".html", "text/html")
+    return _download(report_html(view.result, created=today()).encode(), view, ".html", "text/html")
 
 
 def to_dataset(visit: Visit) -> Response:
@@ -91,8 +90,8 @@ def _download(content: bytes, view: ResultView, suffix: str, kind: str) -> Respo
     return Response(content, media_type=kind, headers=headers)
 
 
-def _seconds(search: dict[str, Any]) -> float | None:
-    if not search["started"] or not search["finished"]:
+def _seconds(search: Search) -> float | None:
+    if not search.started or not search.finished:
         return None
-    taken = datetime.fromisoformat(search["finished"]) - datetime.fromisoformat(search["started"])
+    taken = datetime.fromisoformat(search.finished) - datetime.fromisoformat(search.started)
     return max(taken.total_seconds(), 0.0)

@@ -1,0 +1,77 @@
+"""The rankings there are. To add one, write it here: flags, HTTP interface and pages offer whatever is entered.
+
+A ranking's `order` is called once a search with its engine and options, and gives a function that is called at every step
+with the training table as it is then and with how many candidates are wanted at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from saibot.wire import RANKINGS, InvalidOption, Ranking, SearchOptions
+from saibot.wire.rankings import register
+
+if TYPE_CHECKING:  # `saibot search --help` lists the rankings and computes nothing
+    from saibot.search.engine import Board, Engine
+    from saibot.search.state import State
+
+__all__ = ["RANKINGS", "Order", "Ordered", "ranking_named"]
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """The scores of all candidates, and the numbers of the first, best first; with a best guess where there is one."""
+
+    board: Board
+    first: list[tuple[int, float | None]]
+
+
+Order = Callable[["State", int], Ordered]
+
+
+def ranking_named(name: str) -> Ranking:
+    """The ranking itself; options that were made before it was removed may still name one."""
+    if name not in RANKINGS:
+        raise InvalidOption("rank", f"there is no ranking {name!r}")
+    return RANKINGS[name]
+
+
+def _by_usable_gain(engine: Engine, options: SearchOptions) -> Order:
+    def order(state: State, most: int) -> Ordered:
+        board = engine.board(state, quantile=options.ranking_quantile)
+        return Ordered(board, [(number, None) for number in engine.first(board, most)])
+
+    return order
+
+
+def _by_potential_gain(engine: Engine, options: SearchOptions) -> Order:
+    def order(state: State, most: int) -> Ordered:
+        board = engine.board(state, quantile=options.ranking_quantile, potential=True)
+        return Ordered(board, [(number, None) for number in engine.first(board, most)])
+
+    return order
+
+
+def _by_expected_gain(engine: Engine, options: SearchOptions) -> Order:
+    from saibot.search.expected import QUANTILE, Expectations
+
+    if engine.key is None:  # nothing can be joined
+        return _by_usable_gain(engine, options)
+    expectations = Expectations(engine.corpus, engine.key)
+
+    def order(state: State, most: int) -> Ordered:
+        board = engine.board(state, quantile=QUANTILE)
+        return Ordered(board, [*expectations.order(engine, board, state, most)])
+
+    return order
+
+
+USABLE = register(Ranking("usable", "the gain of the private values as they are", _by_usable_gain))
+POTENTIAL = register(
+    Ranking("potential", "the gain of the provider's raw means, as far as it is sure", _by_potential_gain, "potential")
+)
+EXPECTED = register(
+    Ranking("expected", "the best guess at the raw means' gain", _by_expected_gain, "expected", first="the most promising")
+)

@@ -1,0 +1,35 @@
+"""What search, client and platform exchange, typed once: options, results, datasets, domains, searches.
+
+Types only. The commands' flags, the HTTP interface, the client's answers, the pages and result files on disk are all made
+from these, so a field that is added or renamed here is so everywhere.
+"""
+
+from saibot.wire.dataset import CorpusEntry, Dataset, ShownDataset
+from saibot.wire.domain import Domain
+from saibot.wire.options import InvalidOption, Question, SearchOptions
+from saibot.wire.rankings import RANKINGS, Ranking
+from saibot.wire.result import Column, Dropped, Entry, Identity, Measured, Result, Step
+from saibot.wire.search import ErrorFacts, Search
+from saibot.wire.shapes import Shape
+
+__all__ = [
+    "RANKINGS",
+    "Column",
+    "CorpusEntry",
+    "Dataset",
+    "Domain",
+    "Dropped",
+    "Entry",
+    "ErrorFacts",
+    "Identity",
+    "InvalidOption",
+    "Measured",
+    "Question",
+    "Ranking",
+    "Result",
+    "Search",
+    "SearchOptions",
+    "Shape",
+    "ShownDataset",
+    "Step",
+]

@@ -1,0 +1,122 @@
+"""How to search, and what goes with a request's sketches to a platform.
+
+An option has one name and one meaning from the flag to the engine. What a platform would not heed is refused, never dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from saibot.errors import InvalidInput
+from saibot.wire.rankings import RANKINGS, checked_ranking, ranking_choices
+from saibot.wire.shapes import Shape
+
+
+def _offer_rankings(schema: dict[str, Any]) -> None:
+    """Those that are known when the schema is made, not when this module was loaded."""
+    schema["enum"] = list(RANKINGS)
+    schema["description"] = ranking_choices()
+
+
+class InvalidOption(InvalidInput):
+    """An option of a search that cannot be. `field` names it, or nothing where several do not go together."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}." if field else f"{reason}.")
+        self.field, self.reason = field, reason
+
+    @classmethod
+    def of(cls, problem: ValidationError) -> InvalidOption:
+        first = problem.errors(include_input=False, include_url=False)[0]
+        said = str(first.get("ctx", {}).get("error", first["msg"][:1].lower() + first["msg"][1:]))
+        return cls(str(first["loc"][0]) if first["loc"] else "", said.removesuffix("."))
+
+
+class Options(Shape):
+    """How to search, as anyone may ask for it, here or on a platform. The defaults are what most people want.
+
+    `confidence` is of the whole search: a candidate is accepted if its gain is above 0 by a bound that accounts for all
+    candidates. `ranking_quantile` is milder, for the order in which candidates are shown. `interval` is the confidence of
+    the intervals that are shown, each for its candidate alone.
+    """
+
+    steps: int = Field(default=5, ge=1, description="Most augmentations to take.")
+    strategy: Literal["greedy", "exhaustive"] = Field(
+        default="greedy", description="Step by step, or every combination of joins; the latter for a few candidates only."
+    )
+    rank: Annotated[str, AfterValidator(checked_ranking), Field(json_schema_extra=_offer_rankings)] = "usable"
+    confidence: float = Field(default=0.9, gt=0, lt=1, description="How sure an accepted gain must be, over all candidates.")
+    interval: float = Field(default=0.9, gt=0, lt=1, description="Confidence of the intervals that are shown.")
+    ranking_quantile: float = Field(
+        default=2.0, ge=0, le=100, description="Errors that a gain is lowered by before candidates are ordered."
+    )
+    joins: bool = Field(default=True, description="Whether to join columns.")
+    unions: bool = Field(default=True, description="Whether to add rows of tables with the same columns.")
+    hops: bool = Field(default=False, description="Also datasets by another key that a dataset by both keys leads to.")
+    whole_datasets: bool = Field(default=False, description="All features of a dataset are one candidate, scored together.")
+    shown: int = Field(default=50, ge=1, description="Ranked candidates in the result.")
+
+    if not TYPE_CHECKING:  # a custom __init__ would take the fields' types away
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as problem:
+                raise InvalidOption.of(problem) from None
+
+    @model_validator(mode="after")
+    def _no_option_is_in_vain(self) -> Self:
+        if self.strategy == "exhaustive" and not self.joins:
+            raise ValueError("an exhaustive search tries combinations of joins: it cannot go without them")
+        return self
+
+
+class SearchOptions(Options):
+    """How to search, with what only whoever searches on their own machine can choose."""
+
+    always_first: bool = Field(default=False, description="Take the best one candidate, whatever its bound.")
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="Where to sweep: auto, cpu or cuda.")
+
+    @model_validator(mode="after")
+    def _first_of_what_is_ranked(self) -> Self:
+        if self.strategy == "exhaustive" and self.always_first:
+            raise ValueError("an exhaustive search takes the best combination, not the best one candidate")
+        return self
+
+
+class Question(Options):
+    """What is asked of a platform, besides the sketches it is asked with."""
+
+    steps: int = Field(default=5, ge=1, le=50, description=Options.model_fields["steps"].description)
+    shown: int = Field(default=50, ge=1, le=1000, description=Options.model_fields["shown"].description)
+    target: str = Field(min_length=1, max_length=200, description="The feature of the training sketch to be explained.")
+    features: tuple[str, ...] | None = Field(default=None, max_length=1000, description="Own features; all but the target.")
+
+    @classmethod
+    def of(cls, options: SearchOptions, *, target: str, features: Sequence[str] | None = None) -> Question:
+        """The question that these options make; those that no platform heeds must be as they are by default."""
+        for name, field in SearchOptions.model_fields.items():
+            if name not in Options.model_fields and getattr(options, name) != field.default:
+                raise InvalidInput(
+                    f"a platform does not take the option {name}: it chooses the device, and takes only what is clear of "
+                    "its noise.",
+                    hint="Leave it out, or search locally.",
+                )
+        shared = {name: getattr(options, name) for name in Options.model_fields}
+        return cls(target=target, features=None if features is None else tuple(features), **shared)
+
+    @classmethod
+    def read(cls, text: str) -> Question:
+        """From JSON."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as problem:  # it is no JSON, or no object
+            raise InvalidOption.of(problem) from None
+
+    @property
+    def options(self) -> SearchOptions:
+        """The same as the search takes them."""
+        return SearchOptions(**{name: getattr(self, name) for name in Options.model_fields})

@@ -1,0 +1,248 @@
+"""What a search found: one document, that a platform answers, that `saibot search --out` writes, and that is read back.
+
+It is in the requester's own units and names sketches by digest: whoever holds it and can get at those sketches can join the
+chosen values to rows and predict with the model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from saibot.errors import InvalidInput
+from saibot.wire.shapes import Shape
+
+FORMAT: Literal["saibot-result"] = "saibot-result"
+VERSION: Literal[1] = 1
+UNCLEAR = 0.5  # a held-out R2 whose interval is wider than this is not worth showing as a number
+Pair = tuple[float, float]
+
+
+class Identity(NamedTuple):
+    """What tells a candidate from all others: sketch, feature, what it is joined on, and through which dataset."""
+
+    digest: str
+    feature: str | None
+    key: tuple[tuple[str, str | None], ...]
+    via: str | None
+
+
+class KeyLevel(Shape):
+    """A part of the request's key that something was joined on, at a coarser level of it if one is named."""
+
+    part: str
+    level: str | None
+
+
+class Joined(Shape):
+    """Something of a dataset, joined on parts of the request's key."""
+
+    dataset: str
+    digest: str = Field(min_length=1)
+    key: tuple[KeyLevel, ...]
+    via: str | None = Field(default=None, description="Digest of the dataset whose counts lead to it, one hop further.")
+
+    @property
+    def joined_on(self) -> tuple[tuple[str, str | None], ...]:
+        return tuple((part.part, part.level) for part in self.key)
+
+    @property
+    def on(self) -> str:
+        """What it is joined on, for people: `day`, `school.district`, or several with commas."""
+        return ", ".join(part.part if part.level is None else f"{part.part}.{part.level}" for part in self.key)
+
+
+class Entry(Joined):
+    """A ranked candidate, scored by itself. Coefficients are in original units."""
+
+    kind: Literal["join", "union"]
+    feature: str | None = Field(description="None for rows, and for several features taken together.")
+    features: tuple[str, ...] = ()
+    gain: float = Field(description="In R², with the private values as they are.")
+    interval: Pair
+    potential: float | None = Field(default=None, description="What the provider's raw means would give.")
+    potential_interval: Pair | None = None
+    expected: float | None = Field(default=None, description="The best guess at the same, where that was ranked by.")
+    coefficient: float | None
+    coefficient_interval: Pair | None = None
+    reliability: float | None = Field(description="How much of the values' spread is signal.")
+    coverage: float | None = Field(default=None, description="Share of the request's rows whose key the provider has.")
+    privacy_share: float | None = Field(default=None, description="Of the gain's error: the request's privacy noise.")
+    rows: int | None
+    note: str
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(self.digest, self.feature, self.joined_on, self.via)
+
+    @property
+    def what(self) -> str:
+        """The feature, or all features that were taken together; nothing for rows."""
+        return self.feature or ", ".join(self.features)
+
+    @property
+    def label(self) -> str:
+        return f"{self.dataset}.{self.what}" if self.kind == "join" else f"rows of {self.dataset}"
+
+
+class Measured(Shape):
+    """A model's R²; of the held-out part with an interval, where one could be told."""
+
+    train_r2: float
+    test_r2: float | None
+    test_interval: Pair | None = None
+
+    @property
+    def unclear(self) -> bool:
+        """Whether noise leaves the held-out R² no meaning."""
+        return self.test_interval is not None and self.test_interval[1] - self.test_interval[0] > UNCLEAR
+
+
+class Step(Entry, Measured):
+    """An augmentation that was taken, and the model after it."""
+
+    column: str
+    columns: tuple[str, ...] = ()
+
+    @property
+    def added(self) -> str:
+        """What the model got, for people."""
+        return self.column if self.kind == "join" else self.label
+
+
+class Dropped(Shape):
+    """Candidates left aside for one reason: how many, and which for example."""
+
+    reason: str
+    count: int
+    examples: tuple[str, ...]
+
+
+class Rows(Shape):
+    train: int
+    test: int | None
+
+
+class ListedDomain(Shape):
+    """A public key domain. One whose id spells it out is named only; of others the keys are written down."""
+
+    id: str
+    version: int
+    digest: str
+    values: tuple[str, ...] | None = Field(default=None, exclude_if=lambda values: values is None)
+    parents: dict[str, tuple[str, ...]] | None = Field(default=None, exclude_if=lambda parents: parents is None)
+
+
+class KeyOfRequest(Shape):
+    name: str
+    column: str = Field(min_length=1)
+    domains: tuple[ListedDomain, ...] = Field(min_length=1)
+
+
+class Column(Joined):
+    """A new column: whose values, and how they were when they were chosen."""
+
+    name: str = Field(min_length=1)
+    feature: str = Field(min_length=1)
+    unit: str = ""
+    mean: float | None = None
+    spread: float | None = None
+    reliability: float | None = None
+
+
+class TargetColumn(Shape):
+    name: str
+    column: str
+
+
+class OwnColumn(Shape):
+    """How one of the request's own features is read from a table of raw rows."""
+
+    name: str
+    column: str
+    missing: float
+    lower: float | None = None
+    upper: float | None = None
+    level: str | None = None
+
+
+class Model(Shape):
+    """The regression that the search ended with, in original units."""
+
+    target: TargetColumn
+    own: tuple[OwnColumn, ...]
+    lookups: tuple[str, ...]
+    coefficients: dict[str, float]
+    intercept: float
+
+
+def _unless_denied(said: object) -> bool:
+    """Where a document does not say plainly that a platform chose, the choice is the requester's own and told to nobody."""
+    return said is not False
+
+
+class Result(Shape):
+    """Base model, steps, ranking, what was dropped and why, and what it takes to use it."""
+
+    format: Literal["saibot-result"] = FORMAT
+    version: Literal[1] = VERSION
+    request: str
+    target: str
+    private: bool
+    base: Measured
+    steps: tuple[Step, ...]
+    ranked: tuple[Entry, ...]
+    dropped: tuple[Dropped, ...] = ()
+    candidates: int
+    unions: int = Field(default=0, description="Of the candidates.")
+    rank: str = "usable"
+    interval_confidence: float = Field(default=0.9, description="Of the intervals, each by itself.")
+    stopped: str
+    rows: Rows
+    keys: tuple[KeyOfRequest, ...]
+    columns: tuple[Column, ...]
+    model: Model | None
+    notes: tuple[str, ...]
+    platform: str | None = Field(default=None, description="Address of the platform that was searched, if one was.")
+    at_home: Annotated[bool, BeforeValidator(_unless_denied)] = Field(
+        default=True, description="Whether nobody but the requester knows what was chosen."
+    )
+
+    @model_validator(mode="after")
+    def _columns_have_their_keys(self) -> Self:
+        known = {key.name for key in self.keys}
+        if not {part.part for column in self.columns for part in column.key} <= known:
+            raise ValueError("columns")
+        return self
+
+    @property
+    def taken(self) -> dict[Identity, int]:
+        """The step that took each candidate."""
+        return {step.identity: number for number, step in enumerate(self.steps, start=1)}
+
+    def text(self, indent: int | None = None) -> str:
+        """As it is sent and saved."""
+        between = (",", ":") if indent is None else None
+        return json.dumps(self.to_json(), indent=indent, separators=between, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def read(cls, document: Result | Mapping[str, Any] | Any, name: str) -> Result:
+        """Checked; `name` says in errors where it came from. Fields of a later saibot are passed over."""
+        if isinstance(document, Result):
+            return document
+        if not isinstance(document, Mapping) or document.get("format") != FORMAT:
+            raise InvalidInput(f"{name} is no result of a search.", hint="`saibot search --out FILE` writes one.")
+        if document.get("version") != VERSION:
+            raise InvalidInput(f"{name} has another format version.", hint="`saibot search --out FILE` writes it anew.")
+        try:
+            return cls.model_validate(document, extra="ignore")
+        except ValidationError as problem:
+            place = problem.errors(include_input=False, include_url=False)[0]["loc"]
+            field = place[0] if place else "columns"
+            raise InvalidInput(
+                f"the result {name} is damaged: its {field} cannot be read.",
+                hint="`saibot search --out FILE` writes it anew.",
+            ) from None
