@@ -7,11 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from saibot.client.domains import level_domain
 from saibot.client.kept import HINT
+from saibot.domains import KnownDomains, level_domain
 from saibot.errors import InvalidInput
 from saibot.search import Corpus, RequestKey
-from saibot.search.asking import known_domains
 from saibot.search.corpus import pack
 from saibot.search.document import key_label
 from saibot.search.hops import hop_shards, spread_of, through
@@ -98,7 +97,7 @@ def _packed(sketch: Sketch, source: ValueSource, column: Mapping[str, Any], key:
     assert sketch.header.key is not None
     part, row = sketch.header.key.parts[0], sketch.features.index(column["feature"])
     if sketch.header.key.levels:
-        for domain in (source.domain(part), known_domains(None, [*_domains(key)])(part)):
+        for domain in (source.domain(part), KnownDomains.of(_domains(key)).find(part)):
             try:
                 packed += [pack(sketch, domain)] if domain is not None else []
             except InvalidInput:  # the same keys with other levels

@@ -18,8 +18,8 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.engine import RowMapping
 
-from saibot.discover.domain_file import card_of, read_domain, write_domain
-from saibot.discover.domains import DomainRegistry, generated_domain
+from saibot.domains import DomainRegistry, generated_domain
+from saibot.domains.file import card_of, read_domain, write_domain
 from saibot.errors import InvalidDomain
 from saibot.platform.accepting import has_control_characters
 from saibot.platform.accounts import Caller
@@ -37,7 +37,7 @@ ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
 MAX_LEVELS = 20
 
 
-class Domains:
+class RegisteredDomains:
     """Register, list, show, and give out the keys."""
 
     def __init__(self, database: Database, files: FileStore, trail: Trail, settings: Settings, folder: Path) -> None:

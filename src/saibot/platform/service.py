@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 
 from saibot.platform.accounts import Accounts, Caller
 from saibot.platform.catalog import Catalog
-from saibot.platform.domains import Domains
+from saibot.platform.domains import RegisteredDomains
 from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.errors import NotFound
 from saibot.platform.jobs.runner import Runner
@@ -59,7 +59,7 @@ class Platform:
         self.limits = Limits(settings)
         self.metrics = Metrics()
         corpus = settings.data / "corpus"
-        self.domains = Domains(self.database, self.files, self.trail, settings, corpus / "domains")
+        self.domains = RegisteredDomains(self.database, self.files, self.trail, settings, corpus / "domains")
         self.domains.restore_copies()
         self.catalog = Catalog(self.database)
         self.shards = Shards(self.database, self.files, corpus, self.log)
@@ -191,7 +191,7 @@ class Platform:
             return math.nan  # the other numbers are wanted most when the database is away
 
     def _knows(self, part: dict[str, Any]) -> bool:
-        from saibot.discover.domains import generated_domain
+        from saibot.domains import generated_domain
 
         return self.domains.known(part["digest"]) or generated_domain(part["domain"]) is not None
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from saibot.discover.domains import generated_domain
+from saibot.domains import generated_domain
 from saibot.errors import InvalidDomain, InvalidInput
 from saibot.search.request import SearchRequest
 from saibot.search.result import SearchResult

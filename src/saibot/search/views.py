@@ -12,8 +12,8 @@ from itertools import product
 
 import numpy as np
 
+from saibot.domains import keys_digest
 from saibot.sketch import Key, KeyDomain
-from saibot.sketch.domain import keys_digest
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def test_damaged_shards_are_made_anew_from_the_sketches(
 def test_a_domain_that_is_registered_later_opens_the_levels_of_what_is_there(
     platform: Platform, provider: Caller, named: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from saibot.discover.domains import generated_domain
+    from saibot.domains import generated_domain
     from saibot.platform.domains import write_csv
     from saibot.sketch import read_sketch
 

@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from saibot.domains import normal_key
 from saibot.errors import InvalidInput, InvalidTable
 from saibot.privacy import Neighbours
 from saibot.privatize import Prepared
 from saibot.privatize.aggregate import ExactStatistics, aggregate, count_rows
 from saibot.privatize.cells import text_of
-from saibot.sketch.domain import normal_key
 
 Exact = Callable[..., ExactStatistics]
 BOUNDS = {"x": (0.0, 10.0), "y": (-1.0, 1.0), "z": (100.0, 300.0)}

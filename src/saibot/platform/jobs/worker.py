@@ -93,9 +93,9 @@ def run(task: dict[str, Any], progress: Any) -> dict[str, Any]:
 
 
 def _search(task: dict[str, Any], progress: Any) -> dict[str, Any]:
-    from saibot.discover.domains import DomainRegistry
+    from saibot.domains import DomainRegistry, KnownDomains
     from saibot.search import SearchOptions, search
-    from saibot.search.asking import known_domains, search_request
+    from saibot.search.asking import search_request
     from saibot.search.corpus import Corpus
     from saibot.search.document import document_of
     from saibot.search.exhaustive import Exhaustive
@@ -117,7 +117,7 @@ def _search(task: dict[str, Any], progress: Any) -> dict[str, Any]:
         read_sketch(test) if test.exists() else None,
         target=options["target"],
         features=options["features"],
-        domains=known_domains(DomainRegistry(Path(task["corpus"]) / "domains")),
+        domains=KnownDomains.of(registry=DomainRegistry(Path(task["corpus"]) / "domains")),
     )
     options["most_steps"] = options["steps"]
     known = {field.name for field in fields(SearchOptions)}

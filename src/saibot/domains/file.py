@@ -9,19 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from saibot.domains.domain import KeyDomain
 from saibot.errors import InvalidDomain
-from saibot.sketch.domain import KeyDomain
-from saibot.sketch.header import Hex, Label
 
 FORMAT: Final = "saibot-domain"
 VERSION: Final = 1
 MAX_PARENTS = 100
 MAX_TEXT_BYTES = 1 << 30
+Label = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Hex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 SEPARATORS = "\x1e\x1f"  # the digest of a domain joins its keys with these: a key that holds one could pass for two
 
 
@@ -55,19 +56,10 @@ class DomainCard(Part):
         return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def keys_at(domain: KeyDomain, level: int) -> tuple[str, ...]:
-    """The different keys of a level: 0 the domain itself, then its parents as listed, whether in use or not."""
-    return domain.values if level == 0 else tuple(dict.fromkeys(domain.parents[level - 1][1]))
-
-
-def names_of(domain: KeyDomain) -> tuple[str, ...]:
-    """The names of its levels: the empty one for the domain itself, then its parents as listed."""
-    return "", *(name for name, _ in domain.parents)
-
-
 def card_of(domain: KeyDomain) -> DomainCard:
     """Check that a domain can be registered, and describe it."""
-    if len(set(names_of(domain))) <= len(domain.parents):
+    names = {name for name, _ in domain.parents}
+    if len(names) < len(domain.parents) or "" in names:
         raise InvalidDomain(f"the key domain {domain.id!r} has two levels of one name, or one without a name.")
     _check_text(domain)
     parents = (Parent(name=name, size=len(set(column))) for name, column in domain.parents)
