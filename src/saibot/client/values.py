@@ -14,6 +14,7 @@ from saibot.search import Corpus, RequestKey
 from saibot.search.corpus import pack
 from saibot.search.document import key_label
 from saibot.search.hops import hop_shards, spread_of, through
+from saibot.search.key_lists import ListedKeys
 from saibot.search.shard import ShardRows
 from saibot.search.views import View, Views, key_id, view_id
 from saibot.sketch import KeyDomain, KeyPart, Sketch
@@ -42,7 +43,7 @@ def looked_up(source: Corpus | ValueSource, column: Mapping[str, Any], key: Requ
 
 
 def _in_corpus(corpus: Corpus, column: Mapping[str, Any], key: RequestKey) -> Place:
-    views = Views(key)
+    views = Views(key, corpus)
     known = False
     if column.get("via") is None:
         for id in corpus.key_ids:
@@ -68,18 +69,19 @@ def _in_corpus(corpus: Corpus, column: Mapping[str, Any], key: RequestKey) -> Pl
 
 
 def _in_sketches(source: ValueSource, column: Mapping[str, Any], key: RequestKey) -> Place:
-    sketch, views = _fetched(source, column["digest"]), Views(key)
+    sketch = _fetched(source, column["digest"])
     if sketch.header.key is None or column["feature"] not in sketch.features:
         raise InvalidInput(f"the sketch of {column['dataset']!r} is not the one that the result uses.")
     shard = _packed(sketch, source, column, key)
     row = sketch.features.index(column["feature"])
     id = key_id(sketch.header.key)
     if column.get("via") is None:
-        view = _view(views, id, column)
+        view = _view(Views(key, ListedKeys(sketch)), id, column)
         if view is not None:
             return view, shard, row
         raise _no_key(column)
     bridge = _fetched(source, column["via"])
+    views = Views(key, ListedKeys(bridge))
     parts = [view_id([part.keys_digest]) for part in bridge.header.key.parts] if bridge.header.key else []
     for near, far in ((0, 1), (1, 0)) if len(parts) == 2 else ():
         view = _view(views, parts[near], column)

@@ -1,5 +1,6 @@
 """Public key domains: which keys there are, how they are written and kept, and how two of them meet."""
 
+from saibot.domains.aligning import Alignment, align
 from saibot.domains.domain import OTHER, KeyDomain, keys_digest, level_domain
 from saibot.domains.errors import DomainConflict, UnknownDomain
 from saibot.domains.file import DomainCard
@@ -10,6 +11,7 @@ from saibot.domains.spelling import folded, normal_key, spellings
 
 __all__ = [
     "OTHER",
+    "Alignment",
     "DomainCard",
     "DomainConflict",
     "DomainRegistry",
@@ -17,6 +19,7 @@ __all__ = [
     "KnownDomains",
     "NamedDomain",
     "UnknownDomain",
+    "align",
     "folded",
     "generated_domain",
     "keys_digest",

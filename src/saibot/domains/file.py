@@ -11,14 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Final, Literal
 
+import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from saibot.domains.domain import KeyDomain
+from saibot.domains.minhash import PERMUTATIONS
 from saibot.errors import InvalidDomain
 
 FORMAT: Final = "saibot-domain"
 VERSION: Final = 1
+SIGNATURE: Final = "saibot-minhash-1"
 MAX_PARENTS = 100
 MAX_TEXT_BYTES = 1 << 30
 Label = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -77,11 +80,17 @@ def card_of(domain: KeyDomain) -> DomainCard:
         raise InvalidDomain(f"the key domain {domain.id[:50]!r} cannot be registered: {first['msg']}.") from None
 
 
-def write_domain(domain: KeyDomain, card: DomainCard) -> bytes:
-    """The file of a domain. The same domain gives the same bytes."""
+def write_domain(domain: KeyDomain, card: DomainCard, *, signature: np.ndarray | None = None) -> bytes:
+    """The file of a domain; with a signature of its keys (`saibot.domains.minhash`), where many are to be compared.
+
+    The same domain gives the same bytes.
+    """
     names = ["key", *(f"parent:{name}" for name, _ in domain.parents)]
     columns = (domain.values, *(column for _, column in domain.parents))
-    schema = pa.schema([pa.field(name, pa.string()) for name in names], metadata={FORMAT: card.canonical()})
+    metadata = {FORMAT: card.canonical()}
+    if signature is not None:
+        metadata[SIGNATURE] = signature.astype("<u4").tobytes()
+    schema = pa.schema([pa.field(name, pa.string()) for name in names], metadata=metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema))
@@ -92,6 +101,14 @@ def read_card(source: pa.NativeFile | bytes, *, name: str) -> DomainCard:
     """What the file is about; its keys are not looked at."""
     with _sound(name), pa.ipc.open_file(source) as reader:
         return _card(reader.schema)
+
+
+def read_signature(source: pa.NativeFile | bytes, *, name: str) -> tuple[DomainCard, np.ndarray | None]:
+    """The same, and the signature of its keys where the file has one."""
+    with _sound(name), pa.ipc.open_file(source) as reader:
+        content = (reader.schema.metadata or {}).get(SIGNATURE.encode())
+        found = None if content is None or len(content) != 4 * PERMUTATIONS else np.frombuffer(content, "<u4")
+        return _card(reader.schema), found
 
 
 def read_domain(source: pa.NativeFile | bytes, *, name: str) -> tuple[DomainCard, KeyDomain]:

@@ -27,6 +27,7 @@ from saibot.search.steadying import training_state
 from saibot.search.unions import Addition, UnionScore, additions, coefficients, describe_union, enlarged, score_union
 
 Progress = Callable[[str, float | None], None]
+REASONS = 20  # why key domains were not reached, one by one
 
 
 class Strategy(Protocol):
@@ -140,6 +141,8 @@ class _Work:
 
     def _best_join(self, *, first: bool) -> tuple[Group, Found, bool] | None:
         if not self._joinable or not len(self.engine):
+            if first:
+                self.dropped = (*explain_unreachable(self.engine, self.corpus), *self._refused)
             return None
         quantile = self.options.ranking_quantile if self._expectations is None else QUANTILE
         board = self.engine.board(self.train, quantile=quantile)
@@ -260,11 +263,21 @@ def explain_dropped(engine: Engine, board: Board, corpus: Corpus) -> tuple[Dropp
         numbers = np.flatnonzero(hit)
         if len(numbers):
             answers.append(_dropped(reason, engine, numbers))
-    if engine.unreachable:
-        count = sum(len(shard) for id in engine.unreachable for shard in corpus.shards(id))
-        names = {str(name) for id in engine.unreachable for shard in corpus.shards(id) for name in shard.text["dataset"][:3]}
-        reason = "its key is no function of the request's key"
-        answers.append(Dropped(reason, count, tuple(sorted(names)[:3])))
+    return (*answers, *explain_unreachable(engine, corpus))
+
+
+def explain_unreachable(engine: Engine, corpus: Corpus) -> tuple[Dropped, ...]:
+    """For each key domain that was considered in vain, why; beyond a few, what is left in one line."""
+    reasons: dict[str, list[str]] = {}
+    for id, why in engine.unreachable.items():
+        few = why if why in reasons or len(reasons) < REASONS else "their key domains are others still"
+        reasons.setdefault(few, []).append(id)
+    answers = []
+    for why, ids in reasons.items():
+        shards = [shard for id in ids for shard in corpus.shards(id)]
+        names = {str(name) for shard in shards for name in shard.text["dataset"][:3]}
+        reason = f"its key is no function of the request's key: {why}"
+        answers.append(Dropped(reason, sum(map(len, shards)), tuple(sorted(names)[:3])))
     return tuple(answers)
 
 
