@@ -107,6 +107,26 @@ class Dataset(Answer):
     versions: tuple[DatasetVersion, ...] = ()
 
 
+class Relative(Answer):
+    """A dataset that joins or unions with another one; `share` is of that one's keys, for a join."""
+
+    id: str
+    provider: str
+    name: str
+    rows: int | None = None
+    digest: str
+    key: str | None = None
+    on: tuple[str, ...] = ()
+    share: float | None = None
+    why: str = ""
+
+
+class RelatedDatasets(Answer):
+    id: str
+    joins: tuple[Relative, ...]
+    unions: tuple[Relative, ...]
+
+
 class SliceItem(Answer):
     """One sketch of a corpus slice."""
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import httpx
 
-from saibot.client.answers import Account, Dataset, Domain, NewToken, SliceItem, Token, read_answer
+from saibot.client.answers import Account, Dataset, Domain, NewToken, RelatedDatasets, SliceItem, Token, read_answer
 from saibot.client.transport import Wire
 from saibot.errors import InvalidDomain
 from saibot.sketch import KeyDomain
@@ -116,6 +116,10 @@ class Platform:
     def dataset(self, id: str) -> Dataset:
         """One dataset with its private profile and its versions."""
         return read_answer(Dataset, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}"))
+
+    def related(self, id: str) -> RelatedDatasets:
+        """Which datasets join or union with a published one, and why."""
+        return read_answer(RelatedDatasets, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}/related"))
 
     def manifest(self, domain: str | None = None) -> Iterator[SliceItem]:
         """Which sketches make up the corpus, or the slice of it that has this key domain."""

@@ -22,6 +22,7 @@ from saibot.platform.logs import Log
 from saibot.platform.metrics import Metrics
 from saibot.platform.publishing import Publishing, Visibility
 from saibot.platform.publishing import file_name as sketch_file_name
+from saibot.platform.relatives import Relatives
 from saibot.platform.searches import Searches
 from saibot.platform.settings import Settings
 from saibot.platform.shards import Shards
@@ -63,6 +64,7 @@ class Platform:
         self.domains.restore_copies()
         self.catalog = Catalog(self.database)
         self.shards = Shards(self.database, self.files, corpus, self.log)
+        self.relatives = Relatives(self.catalog, self.files, self.domains.registry, corpus)
         self.publishing = Publishing(
             self.database,
             self.files,

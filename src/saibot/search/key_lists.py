@@ -12,11 +12,11 @@ from collections.abc import Collection
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from saibot.discover.joins import part_id
 from saibot.domains import DomainCard, KeyDomain
 from saibot.domains.file import card_of, read_domain, read_signature, write_domain
 from saibot.domains.minhash import signature
@@ -24,16 +24,6 @@ from saibot.errors import InvalidDomain
 from saibot.sketch import Sketch, listed_domain
 
 SUFFIX = ".keys.arrow"
-
-
-class KeyLists(Protocol):
-    """Whoever knows the keys behind a part of a key id."""
-
-    def key_list(self, part: str) -> KeyDomain | None:
-        """The keys themselves."""
-
-    def key_signature(self, part: str) -> tuple[DomainCard, np.ndarray] | None:
-        """What they are called, how many there are, and their signature; None where only the keys themselves can tell."""
 
 
 class KeyListFiles:
@@ -103,8 +93,3 @@ class ListedKeys:
 
     def key_signature(self, part: str) -> tuple[DomainCard, np.ndarray] | None:
         return None
-
-
-def part_id(keys_digest: str) -> str:
-    """A list of keys, in the id of a (composite) key domain of a corpus."""
-    return keys_digest[:32]

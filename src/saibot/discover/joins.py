@@ -1,0 +1,162 @@
+"""Which published lists of keys a request's own keys meet: the step that search, `saibot discover` and pages share.
+
+The same keys in the same order are one list, known by a digest. Other lists meet key by key, by their text. A signature
+rules strangers out without reading their keys; whatever it leaves is counted exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Protocol
+
+import numpy as np
+
+from saibot.domains import Alignment, DomainCard, KeyDomain, align, keys_digest
+from saibot.domains.minhash import most_shared, signature
+
+LEAST = 0.1  # of the request's keys: below, a list of keys is somebody else's
+
+
+def part_id(keys_digest: str) -> str:
+    """A list of keys, as a corpus calls it."""
+    return keys_digest[:32]
+
+
+class KeyLists(Protocol):
+    """Whoever knows the keys behind the id of a list."""
+
+    def key_list(self, part: str) -> KeyDomain | None:
+        """The keys themselves."""
+
+    def key_signature(self, part: str) -> tuple[DomainCard, np.ndarray] | None:
+        """What they are called, how many there are, and their signature; None where only the keys themselves can tell."""
+
+
+@dataclass(frozen=True)
+class OwnKeys:
+    """A list of keys of the one who asks: a part of the key, or a coarser level of one."""
+
+    label: tuple[str, str | None]
+    name: str  # of the domain, for people
+    keys: tuple[str, ...]
+    part: str = ""  # its id, where it is a domain's
+
+    @classmethod
+    def of(cls, name: str, domain: KeyDomain) -> list[OwnKeys]:
+        """A part of the key and all its coarser levels, finest first."""
+        levels = [(level, domain.with_levels([level]).level_values(1)) for level, _ in domain.parents]
+        coarser = [cls((name, level), f"{domain.id}.{level}", keys, part_id(keys_digest(keys))) for level, keys in levels]
+        return [cls((name, None), domain.id, domain.values, part_id(domain.keys_digest)), *coarser]
+
+    @cached_property
+    def signature(self) -> np.ndarray:
+        return signature(self.keys)
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """One of the own lists, by its number, and how it lies in the other; None: it is the very same list."""
+
+    own: int
+    alignment: Alignment | None
+
+    @property
+    def share(self) -> float:
+        return 1.0 if self.alignment is None else self.alignment.share
+
+
+@dataclass(frozen=True)
+class Joinable:
+    """A key that the request's key leads to: what it is looked up with, and the share of the request's keys that it has."""
+
+    labels: tuple[tuple[str, str | None], ...]
+    share: float
+    why: str
+
+
+@dataclass(frozen=True)
+class NotJoinable:
+    reason: str
+
+
+class Meetings:
+    """`meet` finds for a list of keys the own lists that can be looked up in it, at most one for each part of the key."""
+
+    def __init__(self, own: Sequence[OwnKeys], lists: KeyLists | None) -> None:
+        self.own, self._lists = tuple(own), lists
+        self._met: dict[str, tuple[Meeting, ...]] = {}
+        self._strange: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+
+    def meet(self, part: str) -> tuple[Meeting, ...]:
+        """The very same list first, where a part of the key has it; else the one of its levels with the largest share."""
+        if part not in self._met:
+            found: dict[str, Meeting] = {}
+            for number, own in enumerate(self.own):
+                if own.part == part:
+                    found.setdefault(own.label[0], Meeting(number, None))
+            same = set(found)
+            for meeting in self._aligned(part, same):
+                name = self.own[meeting.own].label[0]
+                if name not in found or found[name].share < meeting.share:
+                    found[name] = meeting
+            self._met[part] = tuple(found.values())
+        return self._met[part]
+
+    def why_not(self, part: str) -> str:
+        """Why nothing meets a list, for people."""
+        return self._strange.get(part, "its keys are not known here")
+
+    def join(self, parts: Sequence[tuple[str, str]]) -> Joinable | NotJoinable:
+        """Whether a key of these parts (digest of the keys, name of their domain) can be looked up with the own keys."""
+        chosen: list[Meeting] = []
+        reasons = []
+        for digest, name in parts:
+            part = part_id(digest)
+            used = {self.own[meeting.own].label for meeting in chosen}
+            free = [one for one in self.meet(part) if self.own[one.own].label not in used]
+            if not free:
+                missed = not self.meet(part)
+                return NotJoinable(self.why_not(part) if missed else f"two of its parts would be {name}")
+            chosen.append(max(free, key=lambda one: one.share))
+            reasons.append(self.explain(chosen[-1], part, name))
+        if not chosen:
+            return NotJoinable("it has no key")
+        labels = tuple(self.own[meeting.own].label for meeting in chosen)
+        return Joinable(labels, prod(one.share for one in chosen), "; ".join(reasons))
+
+    def explain(self, meeting: Meeting, part: str, name: str | None = None) -> str:
+        """What the two have in common, for people; `name` is what the other list is called where it is published."""
+        own = self.own[meeting.own]
+        if meeting.alignment is None:
+            return f"joined on all {len(own.keys):,} keys of {own.name}"
+        return meeting.alignment.explain(own.name, name or self._names.get(part, "it"))
+
+    def _aligned(self, part: str, same: set[str]) -> list[Meeting]:
+        others = [(number, own) for number, own in enumerate(self.own) if own.label[0] not in same]
+        if not others or self._lists is None:
+            return []
+        known = self._lists.key_signature(part)
+        found, most = [], -1
+        for number, own in others:
+            if known is not None and most_shared(own.signature, len(own.keys), known[1], known[0].size) < self._least(own):
+                self._strange.setdefault(part, f"{known[0].id} has few or none of the keys of {own.name}")
+                continue
+            listed = self._lists.key_list(part)
+            if listed is None:
+                return []
+            met = align(own.keys, listed)
+            self._names[part] = listed.id
+            if met.shared >= self._least(own):
+                found.append(Meeting(number, met))
+            elif met.shared > most:
+                most = met.shared
+                self._strange[part] = f"{listed.id} has {met.shared:,} of the {len(own.keys):,} keys of {own.name}"
+        return found
+
+    @staticmethod
+    def _least(own: OwnKeys) -> float:
+        return max(LEAST * len(own.keys), 1)
