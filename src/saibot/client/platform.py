@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +12,7 @@ import httpx
 
 from saibot.client.answers import Account, Dataset, Domain, NewToken, RelatedDatasets, SliceItem, Token, read_answer
 from saibot.client.transport import Wire
+from saibot.domains.csv_text import domain_from_csv, domain_to_csv
 from saibot.errors import InvalidDomain
 from saibot.sketch import KeyDomain
 
@@ -128,24 +127,6 @@ class Platform:
     def audit(self) -> Iterator[dict[str, Any]]:
         """Who published, withdrew and asked what, newest first (admin)."""
         return self.wire.pages("/v1/audit")
-
-
-def domain_to_csv(domain: KeyDomain) -> bytes:
-    """First column the keys, further columns their parents: the same that `--domain FILE` reads."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["key", *(name for name, _ in domain.parents)])
-    writer.writerows(zip(domain.values, *(column for _, column in domain.parents), strict=True))
-    return text.getvalue().encode()
-
-
-def domain_from_csv(content: bytes, *, id: str, version: int) -> KeyDomain:
-    try:
-        (_, *names), *rows = csv.reader(io.StringIO(content.decode("utf-8"), newline=""))
-        keys, *parents = zip(*rows, strict=True)
-        return KeyDomain.of(id, keys, version=version, parents=dict(zip(names, parents, strict=True)))
-    except (ValueError, csv.Error):
-        raise InvalidDomain(f"the file of the key domain {id!r} is damaged.") from None
 
 
 def read_domain_file(path: Path, *, id: str, version: int = 1) -> KeyDomain:

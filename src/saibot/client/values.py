@@ -50,7 +50,7 @@ def _in_corpus(corpus: Corpus, column: Mapping[str, Any], key: RequestKey) -> Pl
             for shard in corpus.shards(id):
                 row = _row(shard, column)
                 known = known or row is not None
-                view = _view(views, id, column)
+                view = _view(views, id, column) if row is not None else None
                 if row is not None and view is not None:
                     return view, shard, row
     elif {column["digest"], column["via"]} <= set(corpus.digests):

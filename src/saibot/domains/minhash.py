@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
-from scipy.special import betaincinv
 
 from saibot.domains.spelling import folded
 
@@ -38,6 +37,8 @@ def most_shared(ours: np.ndarray, our_size: int, theirs: np.ndarray, their_size:
     Equal entries are binomial with the sets' Jaccard similarity J (of MinHash's ideal hash functions, which datasketch's
     come close to); Clopper and Pearson bound J from above, and shared <= (a + b) J / (1 + J).
     """
+    from scipy.special import betaincinv  # here, because everybody who reads a sketch loads this module
+
     equal = int(np.count_nonzero(ours == theirs))
     similar = 1.0 if equal == len(ours) else float(betaincinv(equal + 1, len(ours) - equal, 1 - doubt))
     return min((our_size + their_size) * similar / (1 + similar), our_size, their_size)

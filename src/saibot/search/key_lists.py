@@ -48,7 +48,7 @@ class KeyListFiles:
 
     def sweep(self, used: Collection[str]) -> None:
         """Delete the lists that no sketch has any more."""
-        for path in self.folder.glob(f"*{SUFFIX}"):
+        for path in self.folder.iterdir() if self.folder.is_dir() else ():  # also what a power cut left behind
             if path.name.removesuffix(SUFFIX) not in used:
                 path.unlink(missing_ok=True)
 

@@ -84,7 +84,7 @@ def test_a_domain_that_is_registered_later_opens_the_levels_of_what_is_there(
     platform: Platform, provider: Caller, named: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from saibot.domains import generated_domain
-    from saibot.platform.domains import write_csv
+    from saibot.domains.csv_text import domain_to_csv
     from saibot.sketch import read_sketch
 
     part = read_sketch(named("a")).header.key.parts[0]  # type: ignore[union-attr]
@@ -94,7 +94,7 @@ def test_a_domain_that_is_registered_later_opens_the_levels_of_what_is_there(
     platform.accept(provider, named("a"))
     platform.shards.catch_up()
     before = values(platform)
-    platform.register_domain(provider, "days", 1, write_csv(days))
+    platform.register_domain(provider, "days", 1, domain_to_csv(days))
     platform.shards.catch_up()
     assert (values(platform) != before).any()
 

@@ -14,7 +14,7 @@ import pytest
 from saibot.cli.home import open_ledger as shell_ledger
 from saibot.client import NotFound, PlatformUnreachable, Provider, Published, Requester, SearchFailed, SketchCache
 from saibot.client.answers import Dataset
-from saibot.client.platform import domain_from_csv, domain_to_csv
+from saibot.domains.csv_text import domain_from_csv, domain_to_csv
 from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch, SaibotError
 from saibot.sketch import KeyDomain, write_sketch
 
