@@ -42,7 +42,7 @@ def discover(
     if json:
         print_json(found)
         return
-    _tell("joins with", ["dataset", "key", "keys", "why"], found["joins"], most)
+    _tell("joins with", ["dataset", "key", "keys", "signal", "why"], found["joins"], most)
     _tell("unions with", ["dataset", "why"], found["unions"], most)
     left = found.get("unrelated", [])
     for one in left[:most]:
@@ -74,10 +74,11 @@ def _tell(title: str, columns: list[str], found: list[dict[str, Any]], most: int
         return
     rows = []
     for one in found[:most]:
-        key, share = one.get("key"), one.get("share") or 0.0
+        key, share, signal = one.get("key"), one.get("share") or 0.0, one.get("signal")
         name = one.get("dataset") or one["name"]
-        middle = [shown(str(key)), f"{share:.0%}"] if "key" in columns else []
+        heard = "–" if signal is None else f"{signal:.0%}"
+        middle = [shown(str(key)), f"{share:.0%}", heard] if "key" in columns else []
         rows.append([shown(name), *middle, shown(one["why"])])
-    print_table(title, columns, rows, right=(2,) if "key" in columns else ())
+    print_table(title, columns, rows, right=(2, 3) if "key" in columns else ())
     if len(found) > most:
         typer.echo(f"and {len(found) - most:,} more: --most {2 * most}.")

@@ -250,6 +250,8 @@ def _name(entry: dict[str, Any]) -> str:
 
 
 def _path(found: Augmented) -> None:
+    from saibot.client.errors import plain_text
+
     path = found.path()
     held_out = path.test_r2.notna().all()
     rows = []
@@ -260,6 +262,9 @@ def _path(found: Augmented) -> None:
             _held_out(step) if held_out else "–",
         ])  # fmt: skip
     print_table("R² step by step", ["model", "training", "held out"], rows, right=(1, 2))
+    for i, taken in enumerate(found.document["steps"], start=1):
+        if taken["kind"] == "join" and taken["note"]:
+            typer.echo(f"step {i}: {plain_text(taken['note'], most=500)}")
 
 
 def _held_out(step: Any) -> str:

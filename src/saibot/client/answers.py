@@ -118,6 +118,7 @@ class Relative(Answer):
     key: str | None = None
     on: tuple[str, ...] = ()
     share: float | None = None
+    signal: float | None = None
     why: str = ""
 
 

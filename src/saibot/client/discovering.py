@@ -32,7 +32,8 @@ def discover(
     """
     known = domains or Domains(corpus)
     subject = _of_sketch(open_sketch(own), known) if is_sketch(own) else _of_table(own, keys, features, card)
-    return related(subject, _headers(corpus), corpus)
+    signal = {digest: share for id in corpus.key_ids for digest, share in corpus.signal(id).items()}
+    return related(subject, _headers(corpus), corpus, signal=signal)
 
 
 def _of_sketch(sketch: Sketch, known: Domains) -> Subject:

@@ -1,11 +1,12 @@
 """Which published tables join or union with a given one, how far, and why the others do not.
 
-From public facts alone: the schema, the lists of keys, the sketches' headers. It costs nobody anything.
+From what is published alone: the schema, the lists of keys, the sketches' headers and private profiles. It costs nobody
+anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -37,6 +38,7 @@ class JoinsWith:
     share: float  # of the subject's keys
     features: tuple[str, ...]
     rows: int | None
+    signal: float | None  # how much of the spread of its clearest feature between keys is signal, not noise
     why: str
 
 
@@ -69,9 +71,14 @@ class Related:
         return asdict(self)
 
 
-def related(subject: Subject, headers: Iterable[Header], lists: KeyLists) -> Related:
-    """Every table once more: as a join, as a union, as both, or as neither."""
-    meetings = Meetings(subject.keys, lists)
+def related(
+    subject: Subject, headers: Iterable[Header], lists: KeyLists, *, signal: Mapping[str, float] | None = None
+) -> Related:
+    """Every table once more: as a join, as a union, as both, or as neither.
+
+    `signal` is by digest: how much of a sketch's values between keys is signal, from its own numbers and known noise.
+    """
+    meetings, heard = Meetings(subject.keys, lists), signal or {}
     joins: list[JoinsWith] = []
     unions: list[UnionsWith] = []
     unrelated: list[Unrelated] = []
@@ -85,7 +92,9 @@ def related(subject: Subject, headers: Iterable[Header], lists: KeyLists) -> Rel
         if isinstance(join, Joinable) and key is not None:
             features = tuple(feature.name for feature in header.features)
             on = tuple(map(label_text, join.labels))
-            joins.append(JoinsWith(name, digest, key.name, on, join.share, features, header.rows, join.why))
+            joins.append(
+                JoinsWith(name, digest, key.name, on, join.share, features, header.rows, heard.get(digest), join.why)
+            )
         else:
             reasons.append(f"no join: {getattr(join, 'reason', '')}")
         if subject.features:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")  # a whole number as programs print it: no sign +, no zero in front
+_NUMBERS_BEGIN = "-0123456789"
 _DIGITS = re.compile(r"-?[0-9]+")
 _PADDED = re.compile(r"^(-?)0+(?=[0-9])")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -24,6 +25,8 @@ def spellings(key: str) -> tuple[str, ...]:
     One missing cell makes pandas hold a whole column so, and write it so. A key may be found under these spellings wherever
     no other key has them. Whole numbers beyond 2^53 have the digits of their nearest float.
     """
+    if key[:1] not in _NUMBERS_BEGIN:
+        return ()
     forms: tuple[str, ...] = ()
     whole, day = key.removesuffix(".0"), _without_midnight(key)
     if _WHOLE.fullmatch(whole):
@@ -39,12 +42,14 @@ def folded(key: str) -> str:
 
     Two keys of one domain may fold to the same text; then neither is found by it.
     """
-    whole, day = key.removesuffix(".0"), _without_midnight(key)
-    if _DIGITS.fullmatch(whole):
-        key = whole
-    elif _DAY.fullmatch(day):
-        return day
-    return normal_key(_PADDED.sub(r"\1", key).casefold())
+    if key.endswith(".0") and _DIGITS.fullmatch(key, 0, len(key) - 2):
+        key = key[:-2]
+    elif key.endswith("00:00:00") and _DAY.fullmatch(day := _without_midnight(key)):
+        key = day
+    if key[:1] in ("0", "-"):  # a regular expression on each of millions of keys is slow
+        key = _PADDED.sub(r"\1", key)
+    key = key.casefold()
+    return key if key.isascii() else normal_key(key)
 
 
 def _without_midnight(key: str) -> str:

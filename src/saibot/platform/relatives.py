@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -58,30 +59,31 @@ class Relatives:
         for part in dataset["key"]["parts"]:  # these are listed at once, also before they are packed
             page = self._catalog.list(caller, Filter(domain=part["domain"]), limit=LOOKED_AT)
             others |= {other["id"]: other for other in map(json.loads, page.items)}
-        others |= {other["id"]: other for other in self._catalog.latest(caller, self._reachable(corpus, meetings))}
+        signal = self._reachable(corpus, meetings)
+        others |= {other["id"]: other for other in self._catalog.latest(caller, list(signal))}
         found = []
         for other in others.values():
             if other["id"] == dataset["id"]:
                 continue
             join = meetings.join([(part["keys_digest"], part["domain"]) for part in other["key"]["parts"]])
             if isinstance(join, Joinable):
-                found.append(_entry(other, join.why) | {"on": [*map(label_text, join.labels)], "share": join.share})
+                facts = {"on": [*map(label_text, join.labels)], "share": join.share, "signal": signal.get(other["digest"])}
+                found.append(_entry(other, join.why) | facts)
         return sorted(found, key=lambda one: (-one["share"], one["name"], one["id"]))
 
-    def _reachable(self, corpus: Corpus | None, meetings: Meetings) -> list[str]:
-        """Digests of packed sketches whose key can be looked up, those with the largest shares first."""
+    def _reachable(self, corpus: Corpus | None, meetings: Meetings) -> dict[str, float]:
+        """Packed sketches whose key can be looked up, those with the largest shares first, and their signal at that key."""
         if corpus is None:
-            return []
+            return {}
         ids = [(id, [meetings.meet(part) for part in id.split("+")]) for id in corpus.key_ids]
         joined = [(sum(max(one.share for one in met) for met in parts), id) for id, parts in ids if all(parts)]
-        digests: dict[str, None] = {}
+        found: dict[str, float] = {}
         with suppress(FileNotFoundError):  # a shard was rewritten meanwhile: the next one who asks sees it
             for _, id in sorted(joined, reverse=True):
-                for shard in corpus.shards(id):
-                    digests |= dict.fromkeys(map(str, shard.text["digest"]))
-                    if len(digests) >= LOOKED_AT:
-                        return list(digests)[:LOOKED_AT]
-        return list(digests)
+                found |= corpus.signal(id)
+                if len(found) >= LOOKED_AT:
+                    break
+        return dict(islice(found.items(), LOOKED_AT))
 
     def _met(self, digest: str, stamp: tuple[int, int]) -> tuple[Corpus | None, Meetings]:
         sketch, known = self._sketch(digest), KnownDomains.of(registry=self._registry)

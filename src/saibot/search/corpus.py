@@ -104,6 +104,14 @@ class Corpus:
         """What they are called, how many there are, and their signature; None for a corpus that was packed without."""
         return self._keys.signature(part)
 
+    def signal(self, id: str) -> dict[str, float]:
+        """Of each sketch with this key: how much of the spread of its clearest feature is signal, at this key."""
+        found: dict[str, float] = {}
+        for shard in self.shards(id):
+            for digest, share in zip(shard.text["digest"].tolist(), shard.numbers["reliability"].tolist(), strict=True):
+                found[digest] = max(found.get(digest, 0.0), share)
+        return found
+
     def name_of(self, digest: str) -> str:
         return str(self._names.known[digest])
 

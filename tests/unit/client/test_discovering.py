@@ -67,6 +67,7 @@ def test_a_sketch_finds_its_relatives_in_a_corpus_and_hears_why_others_are_none(
     (join,) = found.joins
     assert (join.dataset, join.share, join.on, join.features) == ("part", 0.6, ("school",), ("meals",))
     assert join.why == "joined on 60 % of the keys of schools (24 of 40), which their-schools lists in another case"
+    assert join.signal is not None and 0 <= join.signal <= 1
     (union,) = found.unions
     assert union.dataset == "twin" and "score ↔ Score" in union.why
     (strange,) = found.unrelated
@@ -88,6 +89,7 @@ def test_a_platform_answers_for_what_is_published_there(world) -> None:
     found = _packed(world, "part")
     (join,) = found["joins"]
     assert (join["name"], join["share"], join["on"], join["key"]) == ("part", 0.6, ["school"], "school")
+    assert 0 <= join["signal"] <= 1
     assert join["why"].endswith("which their-schools lists in another case")
     (union,) = found["unions"]
     assert union["name"] == "twin" and "score ↔ Score" in union["why"]

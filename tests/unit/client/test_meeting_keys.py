@@ -28,6 +28,7 @@ from saibot.client import (
 )
 from saibot.embedded import embedded
 from saibot.privatize import Card
+from saibot.sketch import write_sketch
 
 SCHOOLS = [f"0{i:02d}m" for i in range(1, 41)]
 LEVEL = dict(zip(SCHOOLS, np.random.default_rng(3).permutation(np.linspace(1, 9, len(SCHOOLS))), strict=True))
@@ -151,3 +152,14 @@ def test_the_list_of_keys_goes_with_the_last_sketch_that_has_it(meeting, tmp_pat
     (digest,) = corpus.digests
     corpus.remove(digest)
     assert list((corpus.folder / "keys").iterdir()) == []
+
+
+def test_the_shell_says_on_which_keys_a_step_was_joined(meeting, tmp_path) -> None:
+    from typer.testing import CliRunner
+
+    from saibot.cli.app import app
+
+    (tmp_path / "train.saibot").write_bytes(write_sketch(meeting["train"]))
+    asked = ["search", "--train", str(tmp_path / "train.saibot"), "--target", "cost", "--corpus", str(meeting["corpus"])]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0 and meeting["words"] in done.output

@@ -158,6 +158,9 @@ class UnionsWith(Shape):
 class JoinsWith(UnionsWith):
     on: list[str] = Field(description="Parts of the dataset's key, or their levels, that are looked up there.")
     share: float = Field(description="Of the dataset's keys, those that are known there.")
+    signal: float | None = Field(
+        description="How much of the spread of its clearest feature between keys is signal; null until it is packed."
+    )
 
 
 class Related(Shape):
