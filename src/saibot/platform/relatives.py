@@ -38,6 +38,7 @@ class Relatives:
     def __init__(self, catalog: Catalog, files: FileStore, registry: DomainRegistry, corpus: Path) -> None:
         self._catalog, self._files, self._registry, self._folder = catalog, files, registry, corpus
         self._meetings = lru_cache(REMEMBERED)(self._met)
+        self._corpus = lru_cache(1)(self._opened)
 
     def of(self, caller: Caller, id: str, *, limit: int) -> dict[str, Any]:
         """The datasets that the caller may know of, the largest share of keys first."""
@@ -80,7 +81,7 @@ class Relatives:
         found: dict[str, float] = {}
         with suppress(FileNotFoundError):  # a shard was rewritten meanwhile: the next one who asks sees it
             for _, id in sorted(joined, reverse=True):
-                found |= corpus.signal(id)
+                found |= corpus.signal(id, most=LOOKED_AT)
                 if len(found) >= LOOKED_AT:
                     break
         return dict(islice(found.items(), LOOKED_AT))
@@ -89,11 +90,14 @@ class Relatives:
         sketch, known = self._sketch(digest), KnownDomains.of(registry=self._registry)
         parts = sketch.header.key.parts if sketch.header.key else ()
         own = [one for i, part in enumerate(parts) for one in OwnKeys.of(part.name, domain_of_part(sketch, i, known))]
-        try:
-            corpus: Corpus | None = Corpus(self._folder)
-        except InvalidInput:
-            corpus = None
+        corpus = self._corpus(stamp)
         return corpus, Meetings(own, corpus)
+
+    def _opened(self, stamp: tuple[int, int]) -> Corpus | None:
+        try:
+            return Corpus(self._folder)
+        except InvalidInput:
+            return None
 
     def _stamp(self) -> tuple[int, int]:
         """Another one after every change of the shards."""

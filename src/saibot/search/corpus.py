@@ -104,10 +104,16 @@ class Corpus:
         """What they are called, how many there are, and their signature; None for a corpus that was packed without."""
         return self._keys.signature(part)
 
-    def signal(self, id: str) -> dict[str, float]:
-        """Of each sketch with this key: how much of the spread of its clearest feature is signal, at this key."""
+    def signal(self, id: str, *, most: int | None = None) -> dict[str, float]:
+        """Of each sketch with this key: how much of the spread of its clearest feature is signal, at this key.
+
+        With `most`, no further shard is opened once there are so many.
+        """
         found: dict[str, float] = {}
-        for shard in self.shards(id):
+        for name in self.key_ids.get(id, []):
+            if most is not None and len(found) >= most:
+                break
+            shard = self._open(name)
             for digest, share in zip(shard.text["digest"].tolist(), shard.numbers["reliability"].tolist(), strict=True):
                 found[digest] = max(found.get(digest, 0.0), share)
         return found
