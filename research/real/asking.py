@@ -13,8 +13,9 @@ from research.real.publishing import X, Y
 from research.real.world import World
 from research.searching import Choice
 from saibot.client.local import local_request
+from saibot.domains import KnownDomains
 from saibot.search import SearchRequest
-from saibot.search.asking import known_domains, search_request
+from saibot.search.asking import search_request
 from saibot.sketch import Sketch
 
 TEST_SHARE = 0.25
@@ -40,7 +41,7 @@ class Ask:
         return local_request(pa.table(columns), target=Y, features=(X,), keys={world.domain.id: world.domain})
 
     def private(self, sketch: Sketch) -> SearchRequest:
-        return search_request(sketch, target=Y, domains=known_domains(given=[self.world.domain]))
+        return search_request(sketch, target=Y, domains=KnownDomains.of([self.world.domain]))
 
     @cached_property
     def ceiling(self) -> float:

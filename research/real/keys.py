@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from saibot.domains import normal_key
 from saibot.sketch import KeyDomain
-from saibot.sketch.domain import normal_key
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -28,9 +28,10 @@ from research.releases import MomentRelease, Release
 from research.searching import choose, corpus_of, dataset_name
 from research.seeded import Seeded
 from saibot.client.local import local_request
+from saibot.domains import KnownDomains
 from saibot.privacy import Budget
 from saibot.privatize import Card
-from saibot.search.asking import known_domains, search_request
+from saibot.search.asking import search_request
 from saibot.sketch import KeyDomain
 
 PROVIDERS, USEFUL = 300, 30
@@ -80,7 +81,7 @@ def selected_over_best(keys: int, rows_per_key: int, *, epsilon: str, seed: int)
     train = _table(world)
     requests = {
         METHODS[2]: search_request(
-            request_release(world, budget).sketch(noise), target="y", domains=known_domains(given=[world.domain])
+            request_release(world, budget).sketch(noise), target="y", domains=KnownDomains.of([world.domain])
         ),
         METHODS[3]: local_request(train, target="y", features=("x",), keys={world.domain.id: world.domain}),
     }

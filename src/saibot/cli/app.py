@@ -21,6 +21,7 @@ from saibot.cli import (
     contribute,
     datasets,
     demo,
+    discover,
     domains,
     init,
     inspect,
@@ -52,7 +53,7 @@ PANELS = {
     "Start here": (demo,),
     "Providers": (init, plan, preview, privatize, inspect, ledger, publish, collect),
     "Individuals": (contribute,),
-    "Requesters": (split, search, searches, augment, pack),
+    "Requesters": (split, discover, search, searches, augment, pack),
     "Platforms": (serve, login, datasets, domains, token, backup),
     "Checking us": (audit, bench, reproduce),
 }

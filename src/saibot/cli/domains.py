@@ -41,7 +41,7 @@ def show(
     platform: PlatformOption = None,
 ) -> None:
     """Show a key domain: how many keys of which levels, and the first of them."""
-    from saibot.client.platform import domain_to_csv
+    from saibot.domains.csv_text import domain_to_csv
     from saibot.safe_file import write_safely
 
     with open_connection(platform) as opened:

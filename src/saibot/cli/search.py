@@ -229,10 +229,15 @@ def _name(entry: Entry) -> str:
 
 
 def _path(result: Result) -> None:
+    from saibot.client.errors import plain_text
+
     models = [("own features", result.base), *((f"{i}  + {step.added}", step) for i, step in enumerate(result.steps, 1))]
     held_out = all(model.test_r2 is not None for _, model in models)
     rows = [[name, f"{model.train_r2:.3f}", _held_out(model) if held_out else "–"] for name, model in models]
     print_table("R² step by step", ["model", "training", "held out"], rows, right=(1, 2))
+    for i, step in enumerate(result.steps, start=1):
+        if step.kind == "join" and step.note:
+            typer.echo(f"step {i}: {plain_text(step.note, most=500)}")
 
 
 def _held_out(model: Measured) -> str:

@@ -16,6 +16,7 @@ from saibot.client.answers import Account, NewToken, Token
 from saibot.client.augmented import Augmented, find_augmentation
 from saibot.client.cache import SketchCache
 from saibot.client.config import Config, connect
+from saibot.client.discovering import discover
 from saibot.client.domains import Domains
 from saibot.client.errors import (
     NotAllowed,
@@ -71,6 +72,7 @@ __all__ = [
     "Token",
     "ValueSource",
     "connect",
+    "discover",
     "find_augmentation",
     "local_request",
     "pack_sketches",

@@ -42,6 +42,27 @@ class NewToken(Token):
         return f"NewToken(id={self.id!r}, name={self.name!r}, roles={self.roles!r})"  # the text stays out of logs
 
 
+class Relative(Answer):
+    """A dataset that joins or unions with another one; `share` is of that one's keys, for a join."""
+
+    id: str
+    provider: str
+    name: str
+    rows: int | None = None
+    digest: str
+    key: str | None = None
+    on: tuple[str, ...] = ()
+    share: float | None = None
+    signal: float | None = None
+    why: str = ""
+
+
+class RelatedDatasets(Answer):
+    id: str
+    joins: tuple[Relative, ...]
+    unions: tuple[Relative, ...]
+
+
 Kind = TypeVar("Kind", bound=BaseModel)
 
 

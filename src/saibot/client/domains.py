@@ -14,14 +14,13 @@ from functools import cached_property
 import numpy as np
 
 from saibot.client.keys import places_of
-from saibot.discover.domains import DomainRegistry, generated_domain
+from saibot.domains import DomainRegistry, KnownDomains, generated_domain, keys_digest, level_domain
 from saibot.errors import InvalidDomain, InvalidSketch
 from saibot.search import Corpus
-from saibot.search.asking import domain_of_part, known_domains
+from saibot.search.asking import domain_of_part
 from saibot.search.terms import KeyColumn
 from saibot.search.views import view_id
-from saibot.sketch import KeyDomain, KeyPart, Sketch
-from saibot.sketch.domain import keys_digest
+from saibot.sketch import KeyDomain, Sketch
 
 LOOKED_AT = 1000  # of a column's commonest keys: a domain that has none of them is not looked at any further
 FEW = 0.5  # a further domain must hold this share of the rows that the best one holds
@@ -34,19 +33,6 @@ class Fit:
     domain: KeyDomain
     coverage: float
     opens: frozenset[str]
-
-
-def level_domain(domain: KeyDomain, level: str) -> KeyDomain:
-    """A coarser level as a domain of its own, with the levels above it."""
-    names = [name for name, _ in domain.parents]
-    columns = dict(domain.parents)
-    first = {parent: i for i, parent in reversed(list(enumerate(columns[level])))}
-    values = tuple(dict.fromkeys(columns[level]))
-    above = []
-    for name in names[names.index(level) + 1 :]:
-        if all(columns[name][i] == columns[name][first[parent]] for i, parent in enumerate(columns[level])):
-            above.append((name, tuple(columns[name][first[value]] for value in values)))
-    return KeyDomain(f"{domain.id}.{level}", domain.version, values, tuple(above))
 
 
 class Domains:
@@ -63,11 +49,12 @@ class Domains:
 
     def of_part(self, sketch: Sketch, number: int = 0) -> KeyDomain:
         """The domain of a sketch's key part, with its coarser levels where anyone knows them."""
-        return domain_of_part(sketch, number, self.with_levels)
+        return domain_of_part(sketch, number, self.known)
 
-    def with_levels(self, part: KeyPart) -> KeyDomain | None:
-        """The very domain that a sketch names, if it is known beyond the sketch."""
-        return known_domains(self.registry, self._given)(part)
+    @cached_property
+    def known(self) -> KnownDomains:
+        """Where the domain that a sketch names is looked for, beyond the sketch itself."""
+        return KnownDomains.of(self._given, self.registry)
 
     def named(self, id: str) -> KeyDomain:
         """The domain with this id, the latest version of it."""

@@ -10,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from saibot.client.cache import SketchCache
-from saibot.discover.domain_file import card_of, read_domain, write_domain
-from saibot.discover.domains import SUFFIX, generated_domain
+from saibot.domains import KnownDomains, NamedDomain
+from saibot.domains.file import card_of, read_domain, write_domain
+from saibot.domains.finding import spelled_out
+from saibot.domains.registry import SUFFIX
 from saibot.errors import InvalidDomain, InvalidInput
 from saibot.safe_file import write_safely
-from saibot.sketch import KeyDomain, KeyPart, Sketch, read_sketch
+from saibot.sketch import KeyDomain, Sketch, read_sketch
 
 HINT = (
     "`saibot search --local` again fetches all that is published and tells nothing of your rows. `saibot augment --fetch` "
@@ -33,11 +35,11 @@ class Kept:
             raise InvalidInput(f"the sketch {digest[:12]}, which the result uses, is not on this machine.", hint=HINT)
         return read_sketch(self.cache.path(digest))
 
-    def domain(self, part: KeyPart) -> KeyDomain | None:
+    def domain(self, part: NamedDomain) -> KeyDomain | None:
         """The domain of a sketch's key with its coarser levels, if its id spells it out or it was kept."""
-        generated = generated_domain(part.domain)
-        if generated is not None and generated.keys_digest == part.keys_digest:
-            return generated
+        return KnownDomains((spelled_out, self._kept_domain)).find(part)
+
+    def _kept_domain(self, part: NamedDomain) -> KeyDomain | None:
         path = self._domain_path(part.digest)
         try:
             _, found = read_domain(path.read_bytes(), name=path.name)

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from saibot.client.domains import Domains, best_domains
 from saibot.client.keys import places_of, request_key
 from saibot.client.tables import key_codes, numbers, read_columns
+from saibot.domains.aligning import how_spelled
 from saibot.errors import InvalidInput, InvalidTable
 from saibot.estimate.moments import KeyedMoments, exact_moments
 from saibot.privatize.card import Card
@@ -200,10 +201,13 @@ def _resolve_keys(
 
 
 def _covered(column: KeyColumn, domain: KeyDomain, texts: Sequence[str], rows: np.ndarray) -> str:
-    inside = int(rows[places_of(texts, domain) < len(domain)].sum())
-    share = inside / max(int(rows.sum()), 1)
+    places = places_of(texts, domain)
+    share = int(rows[places < len(domain)].sum()) / max(int(rows.sum()), 1)
     shown = f"{share:.0%}" if share in (0, 1) or 0.01 <= share <= 0.99 else f"{share:.2%}"
     note = f"key {column.name}: {domain.id} ({len(domain):,} keys) covers {shown} of the rows"
+    pairs = [(text, domain.values[place]) for text, place in zip(texts, places.tolist(), strict=True) if place < len(domain)]
+    spelled = how_spelled([pair for pair in pairs if pair[0] != pair[1]]) if not domain.id.startswith("dates:") else ""
+    note += f", whose keys it lists{spelled}" if spelled else ""
     return note if share >= 0.5 else f"{note}; the others are looked up as outside its domain"
 
 

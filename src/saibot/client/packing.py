@@ -9,7 +9,7 @@ from typing import Any
 
 from saibot.client.domains import Domains
 from saibot.client.leaving import why_not_private
-from saibot.discover.domains import DomainRegistry
+from saibot.domains import DomainRegistry
 from saibot.errors import InvalidInput, InvalidSketch
 from saibot.search import Corpus
 from saibot.sketch import SUFFIX, KeyDomain, Sketch, read_sketch
@@ -88,7 +88,7 @@ def _parents(good: Iterable[tuple[Path, Sketch]], domains: Domains, packed: Pack
         key = sketch.header.key
         if key is None or not key.levels:
             continue
-        domain = domains.with_levels(key.parts[0])
+        domain = domains.known.find(key.parts[0])
         if domain is not None:
             found[key.parts[0].digest] = domain
             continue

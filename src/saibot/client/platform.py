@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -12,8 +10,9 @@ from urllib.parse import quote
 
 import httpx
 
-from saibot.client.answers import Account, NewToken, Token, read_answer
+from saibot.client.answers import Account, NewToken, RelatedDatasets, Token, read_answer
 from saibot.client.transport import Wire
+from saibot.domains.csv_text import domain_from_csv, domain_to_csv
 from saibot.errors import InvalidDomain
 from saibot.sketch import KeyDomain
 from saibot.wire import CorpusEntry, Dataset, Domain, ShownDataset
@@ -118,6 +117,10 @@ class Platform:
         """One dataset with its private profile and its versions."""
         return read_answer(ShownDataset, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}"))
 
+    def related(self, id: str) -> RelatedDatasets:
+        """Which datasets join or union with a published one, and why."""
+        return read_answer(RelatedDatasets, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}/related"))
+
     def manifest(self, domain: str | None = None) -> Iterator[CorpusEntry]:
         """Which sketches make up the corpus, or the slice of it that has this key domain."""
         return (read_answer(CorpusEntry, item) for item in self.wire.pages("/v1/corpus", {"domain": domain}))
@@ -125,24 +128,6 @@ class Platform:
     def audit(self) -> Iterator[dict[str, Any]]:
         """Who published, withdrew and asked what, newest first (admin)."""
         return self.wire.pages("/v1/audit")
-
-
-def domain_to_csv(domain: KeyDomain) -> bytes:
-    """First column the keys, further columns their parents: the same that `--domain FILE` reads."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["key", *(name for name, _ in domain.parents)])
-    writer.writerows(zip(domain.values, *(column for _, column in domain.parents), strict=True))
-    return text.getvalue().encode()
-
-
-def domain_from_csv(content: bytes, *, id: str, version: int) -> KeyDomain:
-    try:
-        (_, *names), *rows = csv.reader(io.StringIO(content.decode("utf-8"), newline=""))
-        keys, *parents = zip(*rows, strict=True)
-        return KeyDomain.of(id, keys, version=version, parents=dict(zip(names, parents, strict=True)))
-    except (ValueError, csv.Error):
-        raise InvalidDomain(f"the file of the key domain {id!r} is damaged.") from None
 
 
 def read_domain_file(path: Path, *, id: str, version: int = 1) -> KeyDomain:

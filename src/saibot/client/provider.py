@@ -11,7 +11,7 @@ from saibot.client.leaving import check_may_leave
 from saibot.client.platform import Platform
 from saibot.client.privatizing import Note, open_ledger, privatised, read_card, release_request
 from saibot.client.request import open_sketch
-from saibot.discover.domains import generated_domain
+from saibot.domains import generated_domain
 from saibot.errors import InvalidInput
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card

@@ -24,7 +24,8 @@ from saibot.client.kept import Kept
 from saibot.client.packing import Packed, pack_sketches
 from saibot.client.platform import Platform
 from saibot.client.transport import PASSING
-from saibot.discover.domains import DomainRegistry, generated_domain
+from saibot.domains import DomainRegistry, KnownDomains, NamedDomain
+from saibot.domains.finding import spelled_out
 from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
 from saibot.search import Corpus
 from saibot.sketch import Header, KeyDomain, KeyPart, Sketch, read_sketch
@@ -59,11 +60,11 @@ class Published:
                 status=404,
             ) from None
 
-    def domain(self, part: KeyPart) -> KeyDomain | None:
+    def domain(self, part: NamedDomain) -> KeyDomain | None:
         """The domain of a sketch's key with its coarser levels, if its id spells it out or anyone registered it."""
-        known = self.kept.domain(part)
-        if known is not None:
-            return known
+        return KnownDomains((self.kept.domain, self._registered)).find(part)
+
+    def _registered(self, part: NamedDomain) -> KeyDomain | None:
         try:
             found = self.platform.domain(part.domain, part.version)
         except NotFound:
@@ -181,8 +182,7 @@ class Published:
         stale = set()
         for digest, header in headers.items():
             for part in header.key.parts if header.key else ():
-                generated = generated_domain(part.domain)
-                if generated is not None and generated.keys_digest == part.keys_digest:
+                if spelled_out(part) is not None:
                     continue  # known wherever its id is read
                 domain = found.get((part.domain, part.version)) or self.kept.domain(part)
                 if domain is None or domain.digest != part.digest:

@@ -39,7 +39,7 @@ def private_request(
         target=target,
         features=features,
         keys=keys,
-        domains=None if domains is None else domains.with_levels,
+        domains=None if domains is None else domains.known,
     )
 
 

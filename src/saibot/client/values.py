@@ -7,13 +7,13 @@ from typing import Protocol
 
 import numpy as np
 
-from saibot.client.domains import level_domain
 from saibot.client.kept import HINT
+from saibot.domains import KnownDomains, level_domain
 from saibot.errors import InvalidInput
 from saibot.search import Corpus, RequestKey
-from saibot.search.asking import known_domains
 from saibot.search.corpus import pack
 from saibot.search.hops import hop_shards, spread_of, through
+from saibot.search.key_lists import ListedKeys
 from saibot.search.shard import ShardRows
 from saibot.search.views import View, Views, key_id, view_id
 from saibot.sketch import KeyDomain, KeyPart, Sketch
@@ -43,14 +43,14 @@ def looked_up(source: Corpus | ValueSource, column: Column, key: RequestKey) -> 
 
 
 def _in_corpus(corpus: Corpus, column: Column, key: RequestKey) -> Place:
-    views = Views(key)
+    views = Views(key, corpus)
     known = False
     if column.via is None:
         for id in corpus.key_ids:
             for shard in corpus.shards(id):
                 row = _row(shard, column)
                 known = known or row is not None
-                view = _view(views, id, column)
+                view = _view(views, id, column) if row is not None else None
                 if row is not None and view is not None:
                     return view, shard, row
     elif {column.digest, column.via} <= set(corpus.digests):
@@ -69,18 +69,19 @@ def _in_corpus(corpus: Corpus, column: Column, key: RequestKey) -> Place:
 
 
 def _in_sketches(source: ValueSource, column: Column, key: RequestKey) -> Place:
-    sketch, views = _fetched(source, column.digest), Views(key)
+    sketch = _fetched(source, column.digest)
     if sketch.header.key is None or column.feature not in sketch.features:
         raise InvalidInput(f"the sketch of {column.dataset!r} is not the one that the result uses.")
     shard = _packed(sketch, source, column, key)
     row = sketch.features.index(column.feature)
     id = key_id(sketch.header.key)
     if column.via is None:
-        view = _view(views, id, column)
+        view = _view(Views(key, ListedKeys(sketch)), id, column)
         if view is not None:
             return view, shard, row
         raise _no_key(column)
     bridge = _fetched(source, column.via)
+    views = Views(key, ListedKeys(bridge))
     parts = [view_id([part.keys_digest]) for part in bridge.header.key.parts] if bridge.header.key else []
     for near, far in ((0, 1), (1, 0)) if len(parts) == 2 else ():
         view = _view(views, parts[near], column)
@@ -98,7 +99,7 @@ def _packed(sketch: Sketch, source: ValueSource, column: Column, key: RequestKey
     assert sketch.header.key is not None
     part, row = sketch.header.key.parts[0], sketch.features.index(column.feature)
     if sketch.header.key.levels:
-        for domain in (source.domain(part), known_domains(None, [*_domains(key)])(part)):
+        for domain in (source.domain(part), KnownDomains.of(_domains(key)).find(part)):
             try:
                 packed += [pack(sketch, domain)] if domain is not None else []
             except InvalidInput:  # the same keys with other levels

@@ -1,224 +1,162 @@
-"""Which sketches can be joined with a request, and through which of its key columns.
+"""Which published lists of keys a request's own keys meet: the step that search, `saibot discover` and pages share.
 
-A request's key has parts, and each part has public coarser levels. A sketch can be joined where every part of its key is a
-public function of the request's: the same domain, a part of a composite key, a level of a part, or, by values, a domain that
-holds enough of the request's keys although it goes by another name or version. A sketch offers its own coarser levels, too.
+The same keys in the same order are one list, known by a digest. Other lists meet key by key, by their text. A signature
+rules strangers out without reading their keys; whatever it leaves is counted exactly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from functools import cached_property
 from math import prod
+from typing import Protocol
 
 import numpy as np
 
-from saibot.discover.columns import Column, Columns, Relation, RequestKey
-from saibot.discover.domains import DomainSource
-from saibot.discover.index import DomainIndex
-from saibot.errors import InvalidInput
-from saibot.sketch.domain import OTHER
-from saibot.sketch.header import Header, KeyPart
+from saibot.domains import Alignment, DomainCard, KeyDomain, align, keys_digest
+from saibot.domains.minhash import most_shared, signature
 
-MIN_COVERAGE = 0.5
-MAX_OPTIONS = 100
+LEAST = 0.1  # of the request's keys: below, a list of keys is somebody else's
 
 
-@dataclass(frozen=True)
-class ColumnMatch:
-    """One key part of a sketch, and the column of the request that it is looked up with.
+def part_id(keys_digest: str) -> str:
+    """A list of keys, as a corpus calls it."""
+    return keys_digest[:32]
 
-    `coverage`: the share of the column's keys that the sketch's domain has.
-    """
 
-    column: Column
-    part: str
-    domain: str
-    relation: Relation
-    coverage: float
-    named_alike: bool
+class KeyLists(Protocol):
+    """Whoever knows the keys behind the id of a list."""
 
-    @property
-    def by_values(self) -> bool:
-        """Nothing but some equal values speaks for the match: not the name, nor the whole list."""
-        return not self.named_alike and self.relation != "same"
+    def key_list(self, part: str) -> KeyDomain | None:
+        """The keys themselves."""
 
-    def explain(self) -> str:
-        how = {
-            "same": "the same keys",
-            "reordered": "the same keys in another order",
-            "contains": "all keys and more",
-            "near": f"{self.coverage:.1%} of the keys",
-        }[self.relation]
-        by = "" if self.named_alike else f" of {self.domain}"
-        check = "; matched by values only: check that they mean the same" if self.by_values else ""
-        return f"{self.column.label} ↔ {self.part} ({how}{by}{check})"
+    def key_signature(self, part: str) -> tuple[DomainCard, np.ndarray] | None:
+        """What they are called, how many there are, and their signature; None where only the keys themselves can tell."""
 
 
 @dataclass(frozen=True)
-class Join:
-    """One way to join a sketch: its table of this key level, each key part looked up with a column of the request."""
+class OwnKeys:
+    """A list of keys of the one who asks: a part of the key, or a coarser level of one."""
 
-    level: int
-    level_name: str
-    columns: tuple[ColumnMatch, ...]
+    label: tuple[str, str | None]
+    name: str  # of the domain, for people
+    keys: tuple[str, ...]
+    part: str = ""  # its id, where it is a domain's
+
+    @classmethod
+    def of(cls, name: str, domain: KeyDomain) -> list[OwnKeys]:
+        """A part of the key and all its coarser levels, finest first."""
+        levels = [(level, domain.with_levels([level]).level_values(1)) for level, _ in domain.parents]
+        coarser = [cls((name, level), f"{domain.id}.{level}", keys, part_id(keys_digest(keys))) for level, keys in levels]
+        return [cls((name, None), domain.id, domain.values, part_id(domain.keys_digest)), *coarser]
+
+    @cached_property
+    def signature(self) -> np.ndarray:
+        return signature(self.keys)
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """One of the own lists, by its number, and how it lies in the other; None: it is the very same list."""
+
+    own: int
+    alignment: Alignment | None
 
     @property
-    def coverage(self) -> float:
-        """The share of the request's keys, over all combinations of parts, that the sketch has."""
-        return prod(match.coverage for match in self.columns)
-
-    @property
-    def exact(self) -> bool:
-        return all(match.relation != "near" for match in self.columns)
-
-    @property
-    def rank(self) -> tuple[bool, int, float, int]:
-        """Smaller is better: by more than values, at a fine level of the sketch, with many of the request's keys."""
-        by_values = any(match.by_values for match in self.columns)
-        return by_values, self.level, -self.coverage, sum(match.column.level for match in self.columns)
-
-    def explain(self) -> str:
-        at = f" at its level {self.level_name}" if self.level else ""
-        return " and ".join(match.explain() for match in self.columns) + at
+    def share(self) -> float:
+        return 1.0 if self.alignment is None else self.alignment.share
 
 
 @dataclass(frozen=True)
 class Joinable:
-    """A sketch with every way to join it, best first."""
+    """A key that the request's key leads to: what it is looked up with, and the share of the request's keys that it has."""
 
-    dataset: str
-    digest: str | None
-    joins: tuple[Join, ...]
-
-    def explain(self) -> str:
-        return f"{self.dataset}: {self.joins[0].explain()}"
+    labels: tuple[tuple[str, str | None], ...]
+    share: float
+    why: str
 
 
 @dataclass(frozen=True)
 class NotJoinable:
-    """A sketch that cannot be joined, and why."""
-
-    dataset: str
-    digest: str | None
     reason: str
 
-    def explain(self) -> str:
-        return f"{self.dataset}: {self.reason}"
 
+class Meetings:
+    """`meet` finds for a list of keys the own lists that can be looked up in it, at most one for each part of the key."""
 
-class JoinFinder:
-    """Matches sketches with one request; what is found out about a domain is remembered for the next sketch.
+    def __init__(self, own: Sequence[OwnKeys], lists: KeyLists | None) -> None:
+        self.own, self._lists = tuple(own), lists
+        self._met: dict[str, tuple[Meeting, ...]] = {}
+        self._strange: dict[str, str] = {}
+        self._names: dict[str, str] = {}
 
-    `source` knows registered domains: without it, only domains that follow from the request's own, and days and ranges, can
-    be matched. With `index`, domains that cannot reach `min_coverage` are not even read.
-    """
+    def meet(self, part: str) -> tuple[Meeting, ...]:
+        """The very same list first, where a part of the key has it; else the one of its levels with the largest share."""
+        if part not in self._met:
+            found: dict[str, Meeting] = {}
+            for number, own in enumerate(self.own):
+                if own.part == part:
+                    found.setdefault(own.label[0], Meeting(number, None))
+            same = set(found)
+            for meeting in self._aligned(part, same):
+                name = self.own[meeting.own].label[0]
+                if name not in found or found[name].share < meeting.share:
+                    found[name] = meeting
+            self._met[part] = tuple(found.values())
+        return self._met[part]
 
-    def __init__(
-        self,
-        request: RequestKey,
-        *,
-        source: DomainSource | None = None,
-        index: DomainIndex | None = None,
-        min_coverage: float = MIN_COVERAGE,
-    ) -> None:
-        if not 0 < min_coverage <= 1:
-            raise InvalidInput(f"the least coverage of a join is a share in (0, 1], not {min_coverage}.")
-        self.request = request
-        self.min_coverage = min_coverage
-        self._columns = Columns(request, source=source, index=index, min_coverage=min_coverage)
+    def why_not(self, part: str) -> str:
+        """Why nothing meets a list, for people."""
+        return self._strange.get(part, "its keys are not known here")
 
-    def find(self, header: Header) -> Joinable | NotJoinable:
-        """Every way to join this sketch, or the reason why there is none."""
-        name, digest, key = header.dataset.name, header.digest, header.key
-        if key is None:
-            return NotJoinable(name, digest, "it has no key: it can be added to a table, not joined with one.")
-        joins = [
-            Join(level, level_name, columns)
-            for level, level_name in enumerate(("", *key.levels))
-            for columns in islice(self._assignments(key.parts, level_name), MAX_OPTIONS)
-        ]
-        good = sorted((join for join in joins if join.coverage >= self.min_coverage), key=lambda join: join.rank)
-        if good:
-            return Joinable(name, digest, tuple(good))
-        return NotJoinable(name, digest, self._reason(key.parts, key.levels, joins))
+    def join(self, parts: Sequence[tuple[str, str]]) -> Joinable | NotJoinable:
+        """Whether a key of these parts (digest of the keys, name of their domain) can be looked up with the own keys."""
+        chosen: list[Meeting] = []
+        reasons = []
+        for digest, name in parts:
+            part = part_id(digest)
+            used = {self.own[meeting.own].label for meeting in chosen}
+            free = [one for one in self.meet(part) if self.own[one.own].label not in used]
+            if not free:
+                missed = not self.meet(part)
+                return NotJoinable(self.why_not(part) if missed else f"two of its parts would be {name}")
+            chosen.append(max(free, key=lambda one: one.share))
+            reasons.append(self.explain(chosen[-1], part, name))
+        if not chosen:
+            return NotJoinable("it has no key")
+        labels = tuple(self.own[meeting.own].label for meeting in chosen)
+        return Joinable(labels, prod(one.share for one in chosen), "; ".join(reasons))
 
-    def _assignments(self, parts: tuple[KeyPart, ...], level_name: str) -> Iterator[tuple[ColumnMatch, ...]]:
-        """Every way to give each key part of the sketch a column, no two of them from one part of the request."""
-        for columns in product(*(self._matches(part, level_name) for part in parts)):
-            if len({match.column.part for match in columns}) == len(parts):
-                yield columns
+    def explain(self, meeting: Meeting, part: str, name: str | None = None) -> str:
+        """What the two have in common, for people; `name` is what the other list is called where it is published."""
+        own = self.own[meeting.own]
+        if meeting.alignment is None:
+            return f"joined on all {len(own.keys):,} keys of {own.name}"
+        return meeting.alignment.explain(own.name, name or self._names.get(part, "it"))
 
-    def _matches(self, part: KeyPart, level_name: str) -> list[ColumnMatch]:
-        found = []
-        for overlap in self._columns.overlaps(part, level_name):
-            if overlap.coverage > 0 and not overlap.hopeless:
-                label = f"{part.domain} v{part.version}" + (f", level {level_name}" if level_name else "")
-                match = ColumnMatch(
-                    overlap.column, part.name, label, overlap.relation, overlap.coverage, overlap.named_alike
-                )
-                found.append(match)
-        return sorted(found, key=lambda match: (match.by_values, -match.coverage, match.column.level))
+    def _aligned(self, part: str, same: set[str]) -> list[Meeting]:
+        others = [(number, own) for number, own in enumerate(self.own) if own.label[0] not in same]
+        if not others or self._lists is None:
+            return []
+        known = self._lists.key_signature(part)
+        found, most = [], -1
+        for number, own in others:
+            if known is not None and most_shared(own.signature, len(own.keys), known[1], known[0].size) < self._least(own):
+                self._strange.setdefault(part, f"{known[0].id} has few or none of the keys of {own.name}")
+                continue
+            listed = self._lists.key_list(part)
+            if listed is None:
+                return []
+            met = align(own.keys, listed)
+            self._names[part] = listed.id
+            if met.shared >= self._least(own):
+                found.append(Meeting(number, met))
+            elif met.shared > most:
+                most = met.shared
+                self._strange[part] = f"{listed.id} has {met.shared:,} of the {len(own.keys):,} keys of {own.name}"
+        return found
 
-    def _reason(self, parts: tuple[KeyPart, ...], levels: tuple[str, ...], joins: list[Join]) -> str:
-        if joins:
-            closest = max(joins, key=lambda join: join.coverage)
-            return f"{closest.explain()}: below the {self.min_coverage:.0%} that a join needs."
-        mine = ", ".join(f"{part.id} v{part.version}" for part in self.request.parts)
-        for part in parts:
-            theirs = f"its key {part.name!r} ({part.domain} v{part.version})"
-            seen = [overlap for name in ("", *levels) for overlap in self._columns.overlaps(part, name)]
-            best = max(seen, key=lambda overlap: overlap.coverage, default=None)
-            if best is None:
-                return f"{theirs} is not the request's ({mine}), and nobody has registered which keys it has."
-            if best.coverage == 0:
-                return f"{theirs} shares no key with the request's ({mine})."
-            if best.hopeless:
-                about = f"about {best.coverage:.1%} of the keys of {best.column.label}"
-                return f"{theirs} has {about}: below the {self.min_coverage:.0%} that a join needs."
-        if len(parts) > len(self.request.parts):
-            return (
-                f"its key has {len(parts)} parts and the request's {len(self.request.parts)}: it is finer than the request."
-            )
-        return "two parts of its key would have to be looked up with one part of the request's."
-
-
-def find_joins(
-    request: RequestKey,
-    headers: Iterable[Header],
-    *,
-    source: DomainSource | None = None,
-    index: DomainIndex | None = None,
-    min_coverage: float = MIN_COVERAGE,
-) -> list[Joinable | NotJoinable]:
-    """For every sketch, in order, how it can be joined, or why not."""
-    finder = JoinFinder(request, source=source, index=index, min_coverage=min_coverage)
-    return [finder.find(header) for header in headers]
-
-
-def row_index(join: Join, request: RequestKey, keys: tuple[np.ndarray, ...]) -> np.ndarray:
-    """For every key of the request, then its catch-all: the row of the sketch's level table that it meets.
-
-    `keys` are the key columns of that table. A composite key's first part varies slowest, on both sides. Keys that the
-    sketch does not have, and the request's catch-all, meet the sketch's catch-all, its last row.
-    """
-    if len(keys) != len(join.columns) or any(len(column) == 0 or column[-1] != OTHER for column in keys):
-        raise InvalidInput("these are not the key columns of the sketch's table.")
-    other = len(keys[0]) - 1
-    shape = [len(part) for part in request.parts]
-    size = 1
-    rows = np.zeros([1] * len(shape), np.int64)
-    missing = np.zeros([1] * len(shape), bool)
-    for match, column in zip(join.columns, keys, strict=True):
-        own = {key: i for i, key in enumerate(dict.fromkeys(column[:-1].tolist()))}
-        looked = request.lookups(match.column)
-        places = np.array([own.get(key, -1) for key in looked], np.int64)
-        along = [len(places) if axis == match.column.part else 1 for axis in range(len(shape))]
-        size *= len(own)
-        rows = rows * len(own) + np.maximum(places, 0).reshape(along)
-        missing = missing | (places < 0).reshape(along)
-    if size != other:
-        raise InvalidInput("the sketch's table does not hold every combination of its key parts.")
-    flat = np.broadcast_to(np.where(missing, other, rows), shape).ravel()
-    return np.append(flat, other)
+    @staticmethod
+    def _least(own: OwnKeys) -> float:
+        return max(LEAST * len(own.keys), 1)

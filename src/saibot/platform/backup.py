@@ -22,7 +22,7 @@ from typing import Any
 
 from sqlalchemy import Table, func, insert, select, text
 
-from saibot.discover.domain_file import read_domain
+from saibot.domains.file import read_domain
 from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
 from saibot.platform.clock import now
 from saibot.platform.domains import file_name as domain_file_name

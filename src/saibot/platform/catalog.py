@@ -167,6 +167,13 @@ class Catalog:
             raise NotFound("this dataset is not published here any more.", hint="Its provider may have withdrawn it.")
         return str(found.id)
 
+    def latest(self, caller: Caller, digests: Sequence[str]) -> Sequence[dict[str, Any]]:
+        """The datasets that have these sketches as their latest version, those that the caller may know of."""
+        query = select(datasets.c.document).join(versions, versions.c.dataset == datasets.c.number)
+        query = query.where(versions.c.digest.in_(digests), datasets.c.digest == versions.c.digest, _visible(caller))
+        with self._database.read() as connection:
+            return [json.loads(row.document) for row in connection.execute(query)] if digests else []
+
     def manifest(self, caller: Caller, domain: str | None, place: Place, limit: int) -> Page:
         """What a slice of the corpus is made of: the latest version of every dataset, by number."""
         with self._database.read() as connection:

@@ -6,8 +6,6 @@ in the form that search reads, and is made anew where it is missing.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import threading
@@ -18,8 +16,9 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.engine import RowMapping
 
-from saibot.discover.domain_file import card_of, read_domain, write_domain
-from saibot.discover.domains import DomainRegistry, generated_domain
+from saibot.domains import DomainRegistry, generated_domain
+from saibot.domains.csv_text import domain_from_csv, domain_to_csv
+from saibot.domains.file import card_of, read_domain, write_domain
 from saibot.errors import InvalidDomain
 from saibot.platform.accepting import has_control_characters
 from saibot.platform.accounts import Caller
@@ -37,7 +36,7 @@ ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
 MAX_LEVELS = 20
 
 
-class Domains:
+class RegisteredDomains:
     """Register, list, show, and give out the keys."""
 
     def __init__(self, database: Database, files: FileStore, trail: Trail, settings: Settings, folder: Path) -> None:
@@ -92,7 +91,7 @@ class Domains:
 
     def file(self, id: str, version: int) -> bytes:
         """The keys as CSV."""
-        return write_csv(self.get(id, version))
+        return domain_to_csv(self.get(id, version))
 
     def get(self, id: str, version: int) -> KeyDomain:
         shown = self.show(id, version)
@@ -188,35 +187,13 @@ def file_name(digest: str) -> str:
 
 
 def read_csv(content: bytes, *, id: str, version: int) -> KeyDomain:
-    """First column the key, further columns its parents; the header line names them."""
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InvalidDomain("the key domain is not CSV in UTF-8.") from None
-    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        names = next(lines, [])
-        rows = [row for row in lines if row]
-    except csv.Error:
-        raise InvalidDomain("the key domain is no sound CSV file.") from None
-    if any(has_control_characters(line) for line in text.splitlines()):
+    """A domain that a stranger sent: of few levels, and without characters that command a terminal."""
+    domain = domain_from_csv(content, id=id, version=version)
+    if any(has_control_characters(line) for line in content.decode("utf-8-sig").splitlines()):
         raise InvalidDomain("the key domain holds control characters.")
-    if not names or len(names) > 1 + MAX_LEVELS:
+    if len(domain.parents) > MAX_LEVELS:
         raise InvalidDomain(f"a key domain has a key column and at most {MAX_LEVELS} columns of parents.")
-    if any(len(row) != len(names) for row in rows):
-        raise InvalidDomain("a line of the key domain does not have as many fields as the header line.")
-    if len(set(names)) < len(names) or not all(name.strip() for name in names):
-        raise InvalidDomain("a column of the key domain has no name, or two have the same.")
-    keys, *parents = (list(column) for column in zip(*rows, strict=True)) if rows else ([] for _ in names)
-    return KeyDomain.of(id, keys, version=version, parents=dict(zip(names[1:], parents, strict=True)))
-
-
-def write_csv(domain: KeyDomain) -> bytes:
-    sink = io.StringIO(newline="")
-    lines = csv.writer(sink, lineterminator="\n")
-    lines.writerow(["key", *(name for name, _ in domain.parents)])
-    lines.writerows(zip(domain.values, *(column for _, column in domain.parents), strict=True))
-    return sink.getvalue().encode()
+    return domain
 
 
 def _shown(row: RowMapping) -> dict[str, Any]:

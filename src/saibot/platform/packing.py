@@ -11,9 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from saibot.discover.domains import DomainRegistry
+from saibot.domains import DomainRegistry, KnownDomains
 from saibot.errors import InvalidDomain, InvalidSketch
-from saibot.search.asking import known_domains
 from saibot.search.corpus import Corpus
 from saibot.sketch import SUFFIX, KeyDomain, Sketch, read_sketch
 
@@ -64,12 +63,12 @@ class Packing:
 
     def _levels(self, sketches: list[Sketch]) -> dict[str, KeyDomain]:
         """The domains of sketches with coarser key levels, where they are known."""
-        find = known_domains(self._domains)
+        known = KnownDomains.of(registry=self._domains)
         found = {}
         for sketch in sketches:
             key = sketch.header.key
             if key is not None and key.levels:
-                domain = find(key.parts[0])
+                domain = known.find(key.parts[0])
                 with suppress(InvalidDomain):
                     if domain is not None and domain.with_levels(key.levels):
                         found[key.parts[0].digest] = domain

@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 
 from saibot.platform.accounts import Accounts, Caller
 from saibot.platform.catalog import Catalog
-from saibot.platform.domains import Domains
+from saibot.platform.domains import RegisteredDomains
 from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.errors import NotFound
 from saibot.platform.jobs.runner import Runner
@@ -22,6 +22,7 @@ from saibot.platform.logs import Log
 from saibot.platform.metrics import Metrics
 from saibot.platform.publishing import Publishing, Visibility
 from saibot.platform.publishing import file_name as sketch_file_name
+from saibot.platform.relatives import Relatives
 from saibot.platform.searches import Searches
 from saibot.platform.settings import Settings
 from saibot.platform.shards import Shards
@@ -60,10 +61,11 @@ class Platform:
         self.limits = Limits(settings)
         self.metrics = Metrics()
         corpus = settings.data / "corpus"
-        self.domains = Domains(self.database, self.files, self.trail, settings, corpus / "domains")
+        self.domains = RegisteredDomains(self.database, self.files, self.trail, settings, corpus / "domains")
         self.domains.restore_copies()
         self.catalog = Catalog(self.database)
         self.shards = Shards(self.database, self.files, corpus, self.log)
+        self.relatives = Relatives(self.catalog, self.files, self.domains.registry, corpus)
         self.publishing = Publishing(
             self.database,
             self.files,
@@ -192,7 +194,7 @@ class Platform:
             return math.nan  # the other numbers are wanted most when the database is away
 
     def _knows(self, part: dict[str, Any]) -> bool:
-        from saibot.discover.domains import generated_domain
+        from saibot.domains import generated_domain
 
         return self.domains.known(part["digest"]) or generated_domain(part["domain"]) is not None
 

@@ -184,7 +184,7 @@ class Shards:
                 raise InvalidInput("a shard is missing.")
             named |= {f"{digest}{SUFFIX}" for digest in corpus.digests} | set(corpus.name_files)
         except (InvalidInput, FileNotFoundError):
-            for name in ("index.json", "shards", "names", "sketches"):
+            for name in ("index.json", "shards", "names", "sketches", "keys"):
                 path = self.folder / name
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             return Corpus.create(self.folder)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from saibot.domains import OTHER
 from saibot.privacy.budget import plain
 from saibot.privatize import paper
 from saibot.privatize.aggregate import Rows
@@ -13,7 +14,6 @@ from saibot.privatize.release import NoisyStatistics
 from saibot.privatize.request import Prepared
 from saibot.privatize.schema import ReleaseKey
 from saibot.sketch import Feature, Header, Key, KeyPart, LevelTable, Sketch
-from saibot.sketch.domain import OTHER
 from saibot.sketch.header import Assumptions, Dataset, GlobalBlock, Preparation
 
 

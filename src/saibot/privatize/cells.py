@@ -25,7 +25,7 @@ import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
-from saibot.sketch.domain import normal_key, spellings
+from saibot.domains import normal_key, spellings
 
 _BLANKS = " \t\n\r\v\f"
 NUMBER = r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?)$"

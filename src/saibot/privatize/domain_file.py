@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as parquet
 
+from saibot.domains import KeyDomain
 from saibot.errors import InvalidDomain
-from saibot.sketch.domain import KeyDomain
 
 
 def read_domain(path: Path, *, id: str, version: int) -> KeyDomain:

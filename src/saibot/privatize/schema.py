@@ -8,10 +8,10 @@ from pathlib import Path
 
 import ibis.expr.datatypes as dt
 
+from saibot.domains.domain import MAX_KEYS, KeyDomain
 from saibot.errors import InvalidCard, InvalidDomain, InvalidTable
 from saibot.privatize.card import BoughtBounds, Card, DomainFacts, FeatureFacts
 from saibot.privatize.domain_file import read_domain
-from saibot.sketch.domain import MAX_KEYS, KeyDomain
 from saibot.sketch.header import Feature
 
 

@@ -5,18 +5,15 @@ Everything comes from the sketches' own headers and numbers; key domains give th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from saibot.discover.domains import DomainSource, generated_domain
-from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
+from saibot.domains import KnownDomains
+from saibot.errors import InvalidInput
 from saibot.estimate.moments import moments_of_sketch
 from saibot.search.request import SearchRequest
 from saibot.search.terms import FeatureColumn, KeyColumn, Terms, Units
 from saibot.search.views import RequestKey
-from saibot.sketch import OTHER, Feature, KeyDomain, KeyPart, Sketch
-
-DomainOf = Callable[[KeyPart], KeyDomain | None]
-"""The very domain that a key part names, with its coarser levels, if it is known beyond the sketch."""
+from saibot.sketch import Feature, KeyDomain, Sketch, listed_domain
 
 
 def search_request(
@@ -26,7 +23,7 @@ def search_request(
     target: str,
     features: Sequence[str] | None = None,
     keys: Sequence[str] = (),
-    domains: DomainOf | None = None,
+    domains: KnownDomains | None = None,
 ) -> SearchRequest:
     """A request on the sketches' own key and every coarser level that its domain is known to have.
 
@@ -48,7 +45,7 @@ def search_request(
     names = (*chosen, target)
     known = {feature.name: feature for feature in header.features}
     _check_key(train, keys)
-    columns, key = _key(train, domains or known_domains())
+    columns, key = _key(train, domains or KnownDomains.of())
     if key is None:
         notes += ("the sketch has no key, so nothing can be joined with it; only unions are left",)
     return SearchRequest(
@@ -70,36 +67,10 @@ def search_request(
     )
 
 
-def known_domains(source: DomainSource | None = None, given: Sequence[KeyDomain] = ()) -> DomainOf:
-    """Domains at hand first, then those that an id spells out (days, ranges of numbers), then those of a registry."""
-
-    def find(part: KeyPart) -> KeyDomain | None:
-        for domain in sorted(given, key=lambda one: one.digest != part.digest):  # another one may have the same keys
-            if domain.keys_digest == part.keys_digest:
-                return domain
-        generated = generated_domain(part.domain)
-        if generated is not None and generated.keys_digest == part.keys_digest:
-            return generated
-        try:
-            return None if source is None else source.find(part.digest)
-        except InvalidDomain:  # its file is damaged: the sketch itself still lists the keys
-            return None
-
-    return find
-
-
-def domain_of_part(sketch: Sketch, number: int, domains: DomainOf) -> KeyDomain:
+def domain_of_part(sketch: Sketch, number: int, known: KnownDomains) -> KeyDomain:
     """The domain of one part of a sketch's key, with coarser levels where anyone knows them; else as the sketch lists it."""
     assert sketch.header.key is not None
-    part = sketch.header.key.parts[number]
-    known = domains(part)
-    if known is not None:
-        return known
-    values = tuple(key for key in dict.fromkeys(map(str, sketch.levels[0].keys[number])) if key != OTHER)
-    domain = KeyDomain(part.domain, part.version, values)
-    if domain.keys_digest != part.keys_digest:
-        raise InvalidSketch(f"the keys of {sketch.header.dataset.name!r} are not those of its key domain.")
-    return domain
+    return known.find(sketch.header.key.parts[number]) or listed_domain(sketch, number)
 
 
 # ------------------------------------------------------------------------------------------------ inside
@@ -188,7 +159,7 @@ def _column(feature: Feature) -> FeatureColumn:
     )
 
 
-def _key(sketch: Sketch, domains: DomainOf) -> tuple[tuple[KeyColumn, ...], RequestKey | None]:
+def _key(sketch: Sketch, domains: KnownDomains) -> tuple[tuple[KeyColumn, ...], RequestKey | None]:
     """The sketch's key over its whole domain: a private request does not say which keys its rows have."""
     if sketch.header.key is None:
         return (), None

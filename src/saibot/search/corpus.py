@@ -3,6 +3,7 @@
     corpus/
       index.json             which shard files belong to which key domain, and which files name the sketches
       names/*.json           digests of sketches and the names of their datasets
+      keys/*.keys.arrow      the public lists of keys that the sketches have
       shards/*.arrow         values, memory-mapped
       sketches/*.saibot      the sketches themselves, by digest
 
@@ -15,6 +16,7 @@ import json
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,12 +24,14 @@ from typing import Self
 
 import numpy as np
 
+from saibot.domains import DomainCard
 from saibot.errors import InvalidInput, InvalidSketch
 from saibot.estimate.lookup import lookup_values
+from saibot.search.key_lists import KeyListFiles
 from saibot.search.names import Names, write_json
 from saibot.search.shard import NUMBERS, TEXT, ShardRows, concatenate, open_shard, write_shard
 from saibot.search.views import key_id
-from saibot.sketch import SUFFIX, Header, KeyDomain, Sketch, read_sketch, write_sketch
+from saibot.sketch import SUFFIX, Header, KeyDomain, Sketch, listed_domain, read_sketch, write_sketch
 
 FORMAT = {"format": "saibot-corpus", "version": 1}
 
@@ -56,6 +60,7 @@ class Corpus:
             raise InvalidInput(f"the corpus {folder} has another format version.", hint="Pack it anew with this saibot.")
         self._names = Names(folder / "names", self._index.get("names", {}), self._index.pop("sketches", None))
         self._shards: dict[str, ShardRows] = {}
+        self._keys = KeyListFiles(folder / "keys")
 
     @classmethod
     def create(cls, folder: Path, *, dtype: str = "float32") -> Self:
@@ -91,6 +96,28 @@ class Corpus:
         """The shards of one key domain, mapped."""
         return [self._open(name) for name in self.key_ids.get(id, [])]
 
+    def key_list(self, part: str) -> KeyDomain | None:
+        """The keys behind a part of a key id: from their file, else as a sketch lists them; None where nobody knows them."""
+        return self._keys.read(part) or self._listed(part)
+
+    def key_signature(self, part: str) -> tuple[DomainCard, np.ndarray] | None:
+        """What they are called, how many there are, and their signature; None for a corpus that was packed without."""
+        return self._keys.signature(part)
+
+    def signal(self, id: str, *, most: int | None = None) -> dict[str, float]:
+        """Of each sketch with this key: how much of the spread of its clearest feature is signal, at this key.
+
+        With `most`, no further shard is opened once there are so many.
+        """
+        found: dict[str, float] = {}
+        for name in self.key_ids.get(id, []):
+            if most is not None and len(found) >= most:
+                break
+            shard = self._open(name)
+            for digest, share in zip(shard.text["digest"].tolist(), shard.numbers["reliability"].tolist(), strict=True):
+                found[digest] = max(found.get(digest, 0.0), share)
+        return found
+
     def name_of(self, digest: str) -> str:
         return str(self._names.known[digest])
 
@@ -115,6 +142,7 @@ class Corpus:
                 if header.key is not None:
                     rows = pack(sketch, (domains or {}).get(header.key.parts[0].digest), dtype=self._index["dtype"])
                     groups[key_id(header.key)].append(rows)
+                    self._keys.add(sketch)
             except (InvalidInput, InvalidSketch) as problem:
                 refused.append(Refused(sketch.digest, header.dataset.name, problem.message))
                 continue
@@ -156,6 +184,7 @@ class Corpus:
             self._shards.pop(name, None)
             (self.folder / "shards" / name).unlink(missing_ok=True)
         (self.folder / "sketches" / f"{digest}{SUFFIX}").unlink(missing_ok=True)
+        self._keys.sweep({part for id in shards for part in id.split("+")})
         return True
 
     def merge(self, id: str, names: list[str]) -> None:
@@ -169,6 +198,15 @@ class Corpus:
             (self.folder / "shards" / name).unlink(missing_ok=True)
 
     # ---------------------------------------------------------------------------------------------- inside
+
+    def _listed(self, part: str) -> KeyDomain | None:
+        for id in self.key_ids:
+            if part in (parts := id.split("+")):
+                digests = (str(shard.text["digest"][0]) for shard in self.shards(id) if len(shard))
+                for digest in digests:
+                    with suppress(InvalidSketch, OSError):  # bare values of an experiment, or it is being withdrawn
+                        return listed_domain(self.sketch(digest), parts.index(part))
+        return None
 
     def _open(self, name: str) -> ShardRows:
         if name not in self._shards:

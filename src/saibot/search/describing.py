@@ -112,8 +112,10 @@ def silent(spread: np.ndarray, reliability: np.ndarray) -> np.ndarray:
 def _note(candidates: Sequence[Candidate], gain: GainInterval) -> str:
     numbers = np.array([[candidate.number(name) for name in ("spread", "reliability")] for candidate in candidates])
     if silent(numbers[:, 0], numbers[:, 1]).all():
-        return "its values are all noise at this key"
-    return "its gain is not clear of its noise" if gain.lower <= 0 else ""
+        doubt = "its values are all noise at this key"
+    else:
+        doubt = "its gain is not clear of its noise" if gain.lower <= 0 else ""
+    return "; ".join(part for part in (doubt, candidates[0].view.note) if part)
 
 
 def _coverage(moments: KeyedMoments, candidate: Candidate) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from saibot.discover.domains import generated_domain
+from saibot.domains import generated_domain
 from saibot.errors import InvalidDomain, InvalidInput
 from saibot.search.request import SearchRequest
 from saibot.search.result import Found, SearchResult

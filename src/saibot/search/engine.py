@@ -103,7 +103,7 @@ class Engine:
 
     def __init__(self, corpus: Corpus, request: SearchRequest, options: SearchOptions) -> None:
         self.corpus, self.key = corpus, request.key
-        known = Views(request.key) if request.key is not None else None
+        known = Views(request.key, corpus) if request.key is not None else None
         views = known.all_of(corpus.key_ids) if known is not None else {}
         self._parts = [(view, shard) for id in views for view in views[id] for shard in corpus.shards(id)]
         if options.hops and known is not None:
@@ -114,7 +114,9 @@ class Engine:
         self._starts = np.cumsum([0, *sizes])
         self._device = _device(options.device)
         self._resident: dict[int, Any] = {}
-        self.unreachable = {id: files for id, files in corpus.key_ids.items() if id not in views}
+        self.unreachable = {  # key domains, and why the request does not reach them
+            id: "the request has no key" if known is None else known.why_not(id) for id in corpus.key_ids if id not in views
+        }
         self.own = self._find_own(request)
 
     def __len__(self) -> int:

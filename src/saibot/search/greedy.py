@@ -26,6 +26,7 @@ from saibot.search.unions import Addition, UnionScore, additions, coefficients, 
 from saibot.wire import Dropped, SearchOptions
 
 Progress = Callable[[str, float | None], None]
+REASONS = 20  # why key domains were not reached, one by one
 
 
 class Greedy:
@@ -117,6 +118,8 @@ class _Work:
 
     def _best_join(self, *, first: bool) -> tuple[Group, Found, bool] | None:
         if not self._joinable or not len(self.engine):
+            if first:
+                self.dropped = (*explain_unreachable(self.engine, self.corpus), *self._refused)
             return None
         taken = {step.found.identity for step in self.steps}
         ordered: Ordered = self._ordered(self.train, self.options.shown + len(taken))
@@ -229,11 +232,21 @@ def explain_dropped(engine: Engine, board: Board, corpus: Corpus) -> tuple[Dropp
         numbers = np.flatnonzero(hit)
         if len(numbers):
             answers.append(_dropped(reason, engine, numbers))
-    if engine.unreachable:
-        count = sum(len(shard) for id in engine.unreachable for shard in corpus.shards(id))
-        names = {str(name) for id in engine.unreachable for shard in corpus.shards(id) for name in shard.text["dataset"][:3]}
-        reason = "its key is no function of the request's key"
-        answers.append(Dropped(reason=reason, count=count, examples=tuple(sorted(names)[:3])))
+    return (*answers, *explain_unreachable(engine, corpus))
+
+
+def explain_unreachable(engine: Engine, corpus: Corpus) -> tuple[Dropped, ...]:
+    """For each key domain that was considered in vain, why; beyond a few, what is left in one line."""
+    reasons: dict[str, list[str]] = {}
+    for id, why in engine.unreachable.items():
+        few = why if why in reasons or len(reasons) < REASONS else "their key domains are others still"
+        reasons.setdefault(few, []).append(id)
+    answers = []
+    for why, ids in reasons.items():
+        shards = [shard for id in ids for shard in corpus.shards(id)]
+        names = {str(name) for shard in shards for name in shard.text["dataset"][:3]}
+        reason = f"its key is no function of the request's key: {why}"
+        answers.append(Dropped(reason=reason, count=sum(map(len, shards)), examples=tuple(sorted(names)[:3])))
     return tuple(answers)
 
 

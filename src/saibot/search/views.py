@@ -1,7 +1,8 @@
 """Which rows of a provider's domain the request's keys belong to.
 
 A request has one finest key, possibly composite. A provider whose key is that key, some of its parts, or a coarser level of
-a part, can be joined: its key is a public function of the request's. A view is that function, as an index array.
+a part, can be joined: its key is a public function of the request's. A view is that function, as an index array. Keys are
+the same where their texts are: two lists of them may differ in order, in length and in spelling.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from itertools import product
 
 import numpy as np
 
+from saibot.discover.joins import KeyLists, Meeting, Meetings, OwnKeys, part_id
 from saibot.sketch import Key, KeyDomain
-from saibot.sketch.domain import keys_digest
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,14 @@ class RequestKey:
 class View:
     """A domain that the request can be joined on, and the place of each finest key in it.
 
-    `parts` says how: for each part of the provider's key the request's part, and its level where it is a coarser one.
+    `parts` says how: for each part of the provider's key the request's part, and its level where it is a coarser one. `note`
+    says what people should know: the provider lists other keys than the request, or writes them otherwise.
     """
 
     parts: tuple[tuple[str, str | None], ...]
     index: np.ndarray  # (D,), values in 0..size-1, the last for keys outside
     size: int
+    note: str = ""
 
     @property
     def name(self) -> str:
@@ -53,7 +56,7 @@ class View:
 
 def view_id(digests: Sequence[str]) -> str:
     """The identity of a (composite) key domain in a corpus: its parts' key digests, in order."""
-    return "+".join(digest[:32] for digest in digests)
+    return "+".join(map(part_id, digests))
 
 
 def key_id(key: Key) -> str:
@@ -67,24 +70,27 @@ class _Column:
     label: tuple[str, str | None]
     place: np.ndarray
     size: int
+    note: str = ""
 
 
 class Views:
-    """Finds the views that a request has on a provider's key. Two parts with one domain (from, to) give a view each."""
+    """Finds the views that a request has on a provider's key. Two parts with one domain (from, to) give a view each.
 
-    def __init__(self, key: RequestKey) -> None:
+    Lists of keys that differ from the request's meet it as far as `lists` knows them (see `saibot.discover.joins`): keys
+    that they do not have are looked up as outside.
+    """
+
+    def __init__(self, key: RequestKey, lists: KeyLists | None = None) -> None:
         self._key = key
-        self._columns: dict[str, dict[str, _Column]] = {}  # by the digest of the domain's keys, then by part
+        own: list[OwnKeys] = []
+        self._places: list[np.ndarray] = []  # of each finest key in each of them
         for number, (name, domain) in enumerate(key.parts):
             place = key.places[:, number]
-            self._offer(domain.keys_digest, _Column((name, None), place, len(domain)))
-            for level, _ in domain.parents:
-                coarse = domain.with_levels([level])
-                values = coarse.level_values(1)
-                self._offer(keys_digest(values), _Column((name, level), coarse.parent_index(1)[place], len(values)))
-
-    def _offer(self, digest: str, column: _Column) -> None:
-        self._columns.setdefault(view_id([digest]), {}).setdefault(column.label[0], column)
+            own += OwnKeys.of(name, domain)
+            self._places.append(place)
+            self._places += [domain.with_levels([level]).parent_index(1)[place] for level, _ in domain.parents]
+        self._meetings = Meetings(own, lists)
+        self._columns: dict[str, tuple[_Column, ...]] = {}
 
     def find(self, id: str) -> View | None:
         """The first view on a corpus's key id, or None: some part of that key is no function of the request's."""
@@ -92,8 +98,30 @@ class Views:
 
     def find_all(self, id: str) -> list[View]:
         """Every view on a key id: each part of that key looked up with another column of the request's."""
-        options = [tuple(self._columns.get(digest, {}).values()) for digest in id.split("+")]
+        options = [self._met(part) for part in id.split("+")]
         return [self._view(chosen) for chosen in product(*options) if len({c.label for c in chosen}) == len(chosen)]
+
+    def all_of(self, ids: Iterable[str]) -> dict[str, list[View]]:
+        return {id: found for id in ids if (found := self.find_all(id))}
+
+    def why_not(self, id: str) -> str:
+        """Why there is no view on a key id, for people."""
+        reasons = dict.fromkeys(self._meetings.why_not(part) for part in id.split("+") if not self._met(part))
+        return "; ".join(reasons) or "it has two parts that only one column of the request's fits"
+
+    # -------------------------------------------------------------------------------------------- inside
+
+    def _met(self, part: str) -> tuple[_Column, ...]:
+        """The request's columns that can be looked up in a list of keys, one for each part of its key."""
+        if part not in self._columns:
+            self._columns[part] = tuple(self._column(meeting, part) for meeting in self._meetings.meet(part))
+        return self._columns[part]
+
+    def _column(self, meeting: Meeting, part: str) -> _Column:
+        own, place, met = self._meetings.own[meeting.own], self._places[meeting.own], meeting.alignment
+        if met is None:
+            return _Column(own.label, place, len(own.keys))
+        return _Column(own.label, np.append(met.places, met.size)[place], met.size, self._meetings.explain(meeting, part))
 
     def _view(self, columns: tuple[_Column, ...]) -> View:
         total = int(np.prod([column.size for column in columns]))
@@ -102,7 +130,5 @@ class Views:
         for column in columns:
             outside |= column.place >= column.size
             index = index * column.size + np.minimum(column.place, column.size - 1)
-        return View(tuple(column.label for column in columns), np.where(outside, total, index), total + 1)
-
-    def all_of(self, ids: Iterable[str]) -> dict[str, list[View]]:
-        return {id: found for id in ids if (found := self.find_all(id))}
+        note = "; ".join(column.note for column in columns if column.note)
+        return View(tuple(column.label for column in columns), np.where(outside, total, index), total + 1, note)

@@ -1,9 +1,10 @@
 """The sketch: its content, its file and the public key domains it speaks of."""
 
+from saibot.domains.domain import OTHER, KeyDomain
 from saibot.sketch.collecting import collect
-from saibot.sketch.domain import OTHER, KeyDomain
 from saibot.sketch.file import SUFFIX, read_sketch, write_sketch
 from saibot.sketch.header import Feature, Header, Key, KeyPart
+from saibot.sketch.listed import listed_domain
 from saibot.sketch.sketch import LevelTable, Sketch
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "LevelTable",
     "Sketch",
     "collect",
+    "listed_domain",
     "read_sketch",
     "write_sketch",
 ]

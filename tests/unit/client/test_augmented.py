@@ -13,7 +13,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from saibot.client import Augmented, Corpus, Domains, SearchOptions, find_augmentation, local_request
-from saibot.discover.domains import generated_domain
+from saibot.domains import generated_domain
 from saibot.errors import InvalidInput
 from saibot.estimate.lookup import lookup_values
 from saibot.privacy import Budget
@@ -35,7 +35,7 @@ def provider_values(sketch) -> pd.Series:
     """What the provider's sketch says of every key, in original units: the table that a person would join."""
     parents = []
     if sketch.header.key.levels:
-        from saibot.discover.domains import generated_domain
+        from saibot.domains import generated_domain
 
         domain = generated_domain(sketch.header.key.parts[0].domain).with_levels(sketch.header.key.levels)
         parents = [domain.parent_index(i + 1) for i in range(len(domain.level_names))]

@@ -83,18 +83,18 @@ def test_damaged_shards_are_made_anew_from_the_sketches(
 def test_a_domain_that_is_registered_later_opens_the_levels_of_what_is_there(
     platform: Platform, provider: Caller, named: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from saibot.discover.domains import generated_domain
-    from saibot.platform.domains import write_csv
+    from saibot.domains import generated_domain
+    from saibot.domains.csv_text import domain_to_csv
     from saibot.sketch import read_sketch
 
     part = read_sketch(named("a")).header.key.parts[0]  # type: ignore[union-attr]
     days = generated_domain(part.domain)
     assert days is not None
-    monkeypatch.setattr("saibot.search.asking.generated_domain", lambda id: None)  # as if its id did not spell it out
+    monkeypatch.setattr("saibot.domains.finding.generated_domain", lambda id: None)  # as if its id did not spell it out
     platform.accept(provider, named("a"))
     platform.shards.catch_up()
     before = values(platform)
-    platform.register_domain(provider, "days", 1, write_csv(days))
+    platform.register_domain(provider, "days", 1, domain_to_csv(days))
     platform.shards.catch_up()
     assert (values(platform) != before).any()
 

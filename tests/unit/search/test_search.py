@@ -114,7 +114,7 @@ def test_a_provider_whose_key_the_request_does_not_have_is_named_as_such(tmp_pat
     corpus.add_rows(view_id([foreign.keys_digest]), rows_of(np.zeros((1, 3)), ["elsewhere"]))
     result = search(ask(moments), corpus, SearchOptions(device="cpu"))
     reasons = {dropped.reason: dropped.examples for dropped in result.dropped}
-    assert reasons["its key is no function of the request's key"] == ("elsewhere",)
+    assert reasons["its key is no function of the request's key: its keys are not known here"] == ("elsewhere",)
 
 
 def test_the_requesters_own_dataset_is_no_candidate_and_the_reason_is_told(exact_corpus):

@@ -94,6 +94,21 @@ def show(caller: Asking, here: Here, id: DatasetId) -> Response:
     return json_answer(here.show(caller, id))
 
 
+@router.get(
+    "/datasets/{id}/related",
+    summary="Which datasets join or union with a dataset, and why",
+    responses=documented({200: schemas.Related}, 404),
+)
+def related(
+    caller: Asking,
+    here: Here,
+    id: DatasetId,
+    limit: Annotated[int, Query(ge=1, le=100, description="Most of each kind.")] = 20,
+) -> Response:
+    """From public facts alone: features with their units, and lists of keys, which may overlap in part."""
+    return json_answer(here.relatives.of(caller, id, limit=limit))
+
+
 @router.delete(
     "/datasets/{id}",
     summary="Withdraw a dataset with all its versions",

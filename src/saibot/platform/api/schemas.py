@@ -60,6 +60,31 @@ class Datasets(Shape):
     next: str | None
 
 
+class UnionsWith(Shape):
+    id: str
+    provider: str
+    name: str
+    title: str
+    rows: int | None
+    digest: str
+    key: str | None
+    why: str = Field(description="For people: which keys they share, or how features map.")
+
+
+class JoinsWith(UnionsWith):
+    on: list[str] = Field(description="Parts of the dataset's key, or their levels, that are looked up there.")
+    share: float = Field(description="Of the dataset's keys, those that are known there.")
+    signal: float | None = Field(
+        description="How much of the spread of its clearest feature between keys is signal; null until it is packed."
+    )
+
+
+class Related(Shape):
+    id: str
+    joins: list[JoinsWith] = Field(description="The largest share first.")
+    unions: list[UnionsWith]
+
+
 class DomainCount(Shape):
     domain: str
     count: int

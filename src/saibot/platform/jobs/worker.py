@@ -94,9 +94,9 @@ def run(task: dict[str, Any], progress: Any) -> dict[str, Any]:
 
 
 def _search(task: dict[str, Any], progress: Any) -> Result:
-    from saibot.discover.domains import DomainRegistry
+    from saibot.domains import DomainRegistry, KnownDomains
     from saibot.search import search
-    from saibot.search.asking import known_domains, search_request
+    from saibot.search.asking import search_request
     from saibot.search.corpus import Corpus
     from saibot.search.document import result_of
     from saibot.sketch import Header, read_sketch
@@ -118,7 +118,7 @@ def _search(task: dict[str, Any], progress: Any) -> Result:
         read_sketch(test) if test.exists() else None,
         target=question.target,
         features=question.features,
-        domains=known_domains(DomainRegistry(Path(task["corpus"]) / "domains")),
+        domains=KnownDomains.of(registry=DomainRegistry(Path(task["corpus"]) / "domains")),
     )
     found = search(request, Published(Path(task["corpus"])), question.options, progress=progress)
     progress("writing the result", 1.0)

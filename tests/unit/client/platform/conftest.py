@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from saibot.client.platform import Platform, domain_from_csv, domain_to_csv
+from saibot.client.platform import Platform
+from saibot.domains.csv_text import domain_from_csv, domain_to_csv
 from saibot.sketch import KeyDomain, Sketch, read_sketch, write_sketch
 from saibot.wire import Dataset
 

@@ -13,7 +13,7 @@ import pytest
 
 from saibot.cli.home import open_ledger as shell_ledger
 from saibot.client import Dataset, NotFound, PlatformUnreachable, Provider, Published, Requester, SearchFailed, SketchCache
-from saibot.client.platform import domain_from_csv, domain_to_csv
+from saibot.domains.csv_text import domain_from_csv, domain_to_csv
 from saibot.errors import BudgetExceeded, InvalidDomain, InvalidInput, InvalidSketch, SaibotError
 from saibot.privatize import Card
 from saibot.sketch import KeyDomain, write_sketch

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 
 from saibot.cli.app import app
 from saibot.client import Augmented, Kept, PlatformUnreachable, Published, Requester, SketchCache, tables
-from saibot.client.platform import Platform, domain_to_csv
+from saibot.client.platform import Platform
+from saibot.domains.csv_text import domain_to_csv
 from saibot.errors import InvalidInput
 from saibot.privacy import Budget
 from saibot.search import SearchOptions

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from starlette.responses import Response
 
-from saibot.platform.catalog import Filter
 from saibot.platform.pages import charts, words
 from saibot.platform.pages.sketch_facts import SketchFacts, SketchReader
 from saibot.platform.pages.visit import Visit
 
 NEIGHBOURS = 6
-LOOKED_AT = 60  # datasets that share a feature, checked for sharing all of them
 
 
 def show(visit: Visit, reader: SketchReader) -> Response:
@@ -37,8 +34,7 @@ def show(visit: Visit, reader: SketchReader) -> Response:
         protection=_protection(dataset, facts),
         mechanism_words=mechanism,
         layout_words=layout,
-        joins=_joins(visit, dataset),
-        unions=_unions(visit, dataset),
+        related=visit.platform.relatives.of(visit.caller, dataset["id"], limit=NEIGHBOURS),
         snippet=_snippet(visit.origin, dataset),
         own=visit.caller.signed_in and (dataset["provider"] == visit.caller.name or visit.caller.has("admin")),
     )
@@ -68,32 +64,6 @@ def _protection(dataset: dict[str, Any], facts: SketchFacts | None) -> words.Pro
         rows_per_individual=facts.rows_per_individual if facts else 1,
         preparation=facts.preparation if facts else "public",
     )
-
-
-def _joins(visit: Visit, dataset: dict[str, Any]) -> list[dict[str, Any]]:
-    """Other datasets over one of the same key domains."""
-    found: dict[str, dict[str, Any]] = {}
-    for part in dataset["key"]["parts"] if dataset["key"] else ():
-        page = visit.platform.catalog.list(visit.caller, Filter(domain=part["domain"]), limit=NEIGHBOURS + 1)
-        for other in map(json.loads, page.items):
-            same = any(theirs["keys_digest"] == part["keys_digest"] for theirs in other["key"]["parts"])
-            if other["id"] != dataset["id"] and same:
-                found.setdefault(other["id"], other | {"through": part["domain"]})
-    return list(found.values())[:NEIGHBOURS]
-
-
-def _unions(visit: Visit, dataset: dict[str, Any]) -> list[dict[str, Any]]:
-    """Datasets with the same features in the same units, whatever their key: their rows can be added."""
-    wanted = {_meaning(feature) for feature in dataset["features"]}
-    first = dataset["features"][0]["name"]
-    page = visit.platform.catalog.list(visit.caller, Filter(feature=first), limit=LOOKED_AT)
-    others = [json.loads(text) for text in page.items]
-    fits = (other for other in others if wanted <= {_meaning(feature) for feature in other["features"]})
-    return [other | {"through": ""} for other in fits if other["id"] != dataset["id"]][:NEIGHBOURS]
-
-
-def _meaning(feature: dict[str, Any]) -> tuple[str, str, str]:
-    return feature["name"], feature["kind"], feature["unit"]
 
 
 def _snippet(origin: str, dataset: dict[str, Any]) -> str:

@@ -9,42 +9,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import tempfile
 import time
 from collections import OrderedDict
-from datetime import date
 from pathlib import Path
 from threading import RLock
-from typing import Protocol
 from urllib.parse import quote
 
 import pyarrow as pa
 
-from saibot.discover.domain_file import DomainCard, card_of, read_card, read_domain, write_domain
-from saibot.discover.errors import DomainConflict, UnknownDomain
+from saibot.domains.domain import KeyDomain
+from saibot.domains.errors import DomainConflict, UnknownDomain
+from saibot.domains.file import DomainCard, card_of, read_card, read_domain, write_domain
 from saibot.errors import InvalidDomain
-from saibot.sketch.domain import KeyDomain
 
 SUFFIX = ".domain.arrow"
 TEMPORARY = ".writing-"
 CACHED_KEYS = 2_000_000  # of the domains read last
-MAX_GENERATED = 200_000
 SETTLED_NS = 1_000_000_000
-_GENERATED = re.compile(r"(dates):(\d{4}-\d\d-\d\d):(\d{4}-\d\d-\d\d)|(range):(-?\d{1,15}):(-?\d{1,15})")
-
-
-class DomainSource(Protocol):
-    """Whoever can say which keys a domain has: the registry, or a platform's storage."""
-
-    def get(self, id: str, version: int | None = None) -> KeyDomain:
-        """The domain, no level in use; the latest version where none is named. Raises UnknownDomain."""
-
-    def find(self, digest: str) -> KeyDomain | None:
-        """The domain that a digest in some sketch is of, be it of keys and parents or of the keys alone; or None."""
-
-    def entry(self, digest: str) -> DomainCard | None:
-        """The same without its keys."""
 
 
 class DomainRegistry:
@@ -191,21 +173,6 @@ class DomainRegistry:
             while len(self._loaded) > 1 and sum(len(kept) for _, kept in self._loaded.values()) > CACHED_KEYS:
                 self._loaded.popitem(last=False)
         return domain
-
-
-def generated_domain(id: str) -> KeyDomain | None:
-    """The days or whole numbers that an id such as `dates:2013-01-01:2013-12-31` or `range:1:12` spells out."""
-    match = _GENERATED.fullmatch(id)
-    if match is None:
-        return None
-    try:
-        if match[1]:
-            first, last = date.fromisoformat(match[2]), date.fromisoformat(match[3])
-            return KeyDomain.of_dates(first, last) if (last - first).days < MAX_GENERATED else None
-        low, high = int(match[5]), int(match[6])
-        return KeyDomain.of_range(low, high) if high - low < MAX_GENERATED else None
-    except (ValueError, InvalidDomain):
-        return None
 
 
 def file_name(id: str, version: int) -> str:

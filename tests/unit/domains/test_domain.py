@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from saibot.domains import OTHER, KeyDomain, normal_key
+from saibot.domains import domain as domain_module
 from saibot.errors import InvalidDomain
-from saibot.sketch import OTHER, KeyDomain
-from saibot.sketch import domain as domain_module
-from saibot.sketch.domain import normal_key
 
 SCHOOLS = ["01M015", "01M019", "02M001", "13K003"]
 DISTRICTS = ["1", "1", "2", "13"]

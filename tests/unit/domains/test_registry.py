@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saibot.discover import DomainConflict, DomainRegistry, UnknownDomain, generated_domain
-from saibot.discover import domains as domains_module
-from saibot.discover.domains import SUFFIX, TEMPORARY, file_name
+from saibot.domains import DomainConflict, DomainRegistry, UnknownDomain, generated_domain
+from saibot.domains import registry as domains_module
+from saibot.domains.registry import SUFFIX, TEMPORARY, file_name
 from saibot.errors import InvalidDomain
 from saibot.sketch import KeyDomain
 

@@ -7,8 +7,6 @@ or not, and rows with any other key go to one catch-all. That a key occurs at al
 from __future__ import annotations
 
 import hashlib
-import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -16,53 +14,12 @@ from functools import cached_property
 
 import numpy as np
 
+from saibot.domains.spelling import folded, normal_key, spellings
 from saibot.errors import InvalidDomain
 
 OTHER = "__other__"
 _SEPARATOR = "\x1f"
 MAX_KEYS = 5_000_000
-_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")  # a whole number as programs print it: no sign +, no zero in front
-_TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[ T]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?)?")
-_MIDNIGHT = "00:00:00"
-_EXACT_FLOATS = 2**53  # whole numbers up to here are floats, too
-
-
-def normal_key(text: str) -> str:
-    """Keys are NFC text without surrounding white space; case is kept."""
-    return unicodedata.normalize("NFC", text).strip()
-
-
-def spellings(key: str) -> tuple[str, ...]:
-    """How else programs write the same key: a whole number held as a float (`7.0`), a day held as a time (midnight).
-
-    One missing cell makes pandas hold a whole column so, and write it so; one cell with microseconds makes it write those of
-    all. A key may be found under these spellings wherever no other key has them. Whole numbers beyond 2^53 have the digits
-    of their nearest float, and pandas writes those from 10^16 on with an exponent.
-    """
-    forms: tuple[str, ...] = ()
-    whole = key.removesuffix(".0")
-    if _WHOLE.fullmatch(whole):
-        nearest = (whole,) if abs(int(whole[:400])) <= _EXACT_FLOATS else _nearest_float(whole)
-        forms = (whole, f"{whole}.0", *nearest)
-    elif time := _TIME.fullmatch(key):
-        forms = _times(time[1], time[2] or _MIDNIGHT, (time[3] or "").rstrip("0"))
-    return tuple(form for form in dict.fromkeys(forms) if form != key)
-
-
-def _nearest_float(whole: str) -> tuple[str, ...]:
-    try:
-        nearest = float(whole)
-        return str(int(nearest)), repr(nearest)
-    except OverflowError:
-        return (whole,)
-
-
-def _times(day: str, clock: str, fraction: str) -> tuple[str, ...]:
-    """A time with as many digits of a second as it needs, and with those that a column of times may be written with."""
-    widths = [width for width in dict.fromkeys((len(fraction), 3, 6, 9)) if width >= len(fraction)]
-    endings = [f"{clock}.{fraction:0<{width}}" if width else clock for width in widths]
-    whole_day = (day,) if clock == _MIDNIGHT and not fraction else ()
-    return (*whole_day, *(f"{day}{between}{ending}" for between in " T" for ending in endings))
 
 
 @dataclass(frozen=True)
@@ -142,14 +99,30 @@ class KeyDomain:
                     shared.add(form)
         return {form: i for form, i in found.items() if form not in shared}
 
+    @cached_property
+    def _folded(self) -> dict[str, int]:
+        """The keys with case and zeros in front left out, where that leaves one key only."""
+        found: dict[str, int] = {}
+        shared: set[str] = set()
+        for i, value in enumerate(self.values):
+            form = folded(value)
+            if found.setdefault(form, i) != i:
+                shared.add(form)
+        return {form: i for form, i in found.items() if form not in shared}
+
     def places(self, texts: Sequence[str]) -> np.ndarray:
-        """For every key text its place in the domain, -1 outside it. What one text means depends on no other."""
+        """For every key text its place in the domain, -1 outside it. What one text means depends on no other.
+
+        The key itself comes first, then another spelling of exactly one key, then one that differs from exactly one key in
+        case or in zeros in front alone.
+        """
         index = self.index
         found = [index.get(text, -1) for text in texts]
         missed = [i for i, place in enumerate(found) if place < 0 and texts[i]]
-        others = self._other_spellings if missed else {}
+        others, folds = (self._other_spellings, self._folded) if missed else ({}, {})
         for i in missed:
-            found[i] = others.get(texts[i], -1)
+            place = others.get(texts[i], -1)
+            found[i] = place if place >= 0 else folds.get(folded(texts[i]), -1)
         return np.array(found, np.int64)
 
     @cached_property
@@ -188,6 +161,19 @@ class KeyDomain:
                 return parents
         have = ", ".join(name for name, _ in self.parents) or "none"
         raise InvalidDomain(f"the key domain {self.id!r} has no level {level!r}.", hint=f"It has {have}.")
+
+
+def level_domain(domain: KeyDomain, level: str) -> KeyDomain:
+    """A coarser level as a domain of its own, with the levels above it."""
+    names = [name for name, _ in domain.parents]
+    columns = dict(domain.parents)
+    first = {parent: i for i, parent in reversed(list(enumerate(columns[level])))}
+    values = tuple(dict.fromkeys(columns[level]))
+    above = []
+    for name in names[names.index(level) + 1 :]:
+        if all(columns[name][i] == columns[name][first[parent]] for i, parent in enumerate(columns[level])):
+            above.append((name, tuple(columns[name][first[value]] for value in values)))
+    return KeyDomain(f"{domain.id}.{level}", domain.version, values, tuple(above))
 
 
 def keys_digest(values: Sequence[str]) -> str:

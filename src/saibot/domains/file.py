@@ -9,19 +9,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
+import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from saibot.domains.domain import KeyDomain
+from saibot.domains.minhash import PERMUTATIONS
 from saibot.errors import InvalidDomain
-from saibot.sketch.domain import KeyDomain
-from saibot.sketch.header import Hex, Label
 
 FORMAT: Final = "saibot-domain"
 VERSION: Final = 1
+SIGNATURE: Final = "saibot-minhash-1"
 MAX_PARENTS = 100
 MAX_TEXT_BYTES = 1 << 30
+Label = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Hex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 SEPARATORS = "\x1e\x1f"  # the digest of a domain joins its keys with these: a key that holds one could pass for two
 
 
@@ -55,19 +59,10 @@ class DomainCard(Part):
         return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def keys_at(domain: KeyDomain, level: int) -> tuple[str, ...]:
-    """The different keys of a level: 0 the domain itself, then its parents as listed, whether in use or not."""
-    return domain.values if level == 0 else tuple(dict.fromkeys(domain.parents[level - 1][1]))
-
-
-def names_of(domain: KeyDomain) -> tuple[str, ...]:
-    """The names of its levels: the empty one for the domain itself, then its parents as listed."""
-    return "", *(name for name, _ in domain.parents)
-
-
 def card_of(domain: KeyDomain) -> DomainCard:
     """Check that a domain can be registered, and describe it."""
-    if len(set(names_of(domain))) <= len(domain.parents):
+    names = {name for name, _ in domain.parents}
+    if len(names) < len(domain.parents) or "" in names:
         raise InvalidDomain(f"the key domain {domain.id!r} has two levels of one name, or one without a name.")
     _check_text(domain)
     parents = (Parent(name=name, size=len(set(column))) for name, column in domain.parents)
@@ -85,11 +80,17 @@ def card_of(domain: KeyDomain) -> DomainCard:
         raise InvalidDomain(f"the key domain {domain.id[:50]!r} cannot be registered: {first['msg']}.") from None
 
 
-def write_domain(domain: KeyDomain, card: DomainCard) -> bytes:
-    """The file of a domain. The same domain gives the same bytes."""
+def write_domain(domain: KeyDomain, card: DomainCard, *, signature: np.ndarray | None = None) -> bytes:
+    """The file of a domain; with a signature of its keys (`saibot.domains.minhash`), where many are to be compared.
+
+    The same domain gives the same bytes.
+    """
     names = ["key", *(f"parent:{name}" for name, _ in domain.parents)]
     columns = (domain.values, *(column for _, column in domain.parents))
-    schema = pa.schema([pa.field(name, pa.string()) for name in names], metadata={FORMAT: card.canonical()})
+    metadata = {FORMAT: card.canonical()}
+    if signature is not None:
+        metadata[SIGNATURE] = signature.astype("<u4").tobytes()
+    schema = pa.schema([pa.field(name, pa.string()) for name in names], metadata=metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema))
@@ -100,6 +101,14 @@ def read_card(source: pa.NativeFile | bytes, *, name: str) -> DomainCard:
     """What the file is about; its keys are not looked at."""
     with _sound(name), pa.ipc.open_file(source) as reader:
         return _card(reader.schema)
+
+
+def read_signature(source: pa.NativeFile | bytes, *, name: str) -> tuple[DomainCard, np.ndarray | None]:
+    """The same, and the signature of its keys where the file has one."""
+    with _sound(name), pa.ipc.open_file(source) as reader:
+        content = (reader.schema.metadata or {}).get(SIGNATURE.encode())
+        found = None if content is None or len(content) != 4 * PERMUTATIONS else np.frombuffer(content, "<u4")
+        return _card(reader.schema), found
 
 
 def read_domain(source: pa.NativeFile | bytes, *, name: str) -> tuple[DomainCard, KeyDomain]:

@@ -1,0 +1,29 @@
+"""Public key domains: which keys there are, how they are written and kept, and how two of them meet."""
+
+from saibot.domains.aligning import Alignment, align
+from saibot.domains.domain import OTHER, KeyDomain, keys_digest, level_domain
+from saibot.domains.errors import DomainConflict, UnknownDomain
+from saibot.domains.file import DomainCard
+from saibot.domains.finding import KnownDomains, NamedDomain
+from saibot.domains.generated import generated_domain
+from saibot.domains.registry import DomainRegistry
+from saibot.domains.spelling import folded, normal_key, spellings
+
+__all__ = [
+    "OTHER",
+    "Alignment",
+    "DomainCard",
+    "DomainConflict",
+    "DomainRegistry",
+    "KeyDomain",
+    "KnownDomains",
+    "NamedDomain",
+    "UnknownDomain",
+    "align",
+    "folded",
+    "generated_domain",
+    "keys_digest",
+    "level_domain",
+    "normal_key",
+    "spellings",
+]

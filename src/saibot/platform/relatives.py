@@ -1,0 +1,138 @@
+"""Which published datasets a dataset joins or unions with, and why: for its page and for `GET /v1/datasets/{id}/related`.
+
+The shards know which lists of keys there are, the catalogue who may see what. A list of keys is looked at once for all the
+datasets that share it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from saibot.discover import Addable, Joinable, Meetings, OwnKeys, match_union
+from saibot.discover.related import label_text
+from saibot.domains import DomainRegistry, KnownDomains
+from saibot.errors import InvalidInput, InvalidSketch
+from saibot.platform.accounts import Caller
+from saibot.platform.catalog import Catalog, Filter
+from saibot.platform.describe import letters_of
+from saibot.platform.errors import NotFound
+from saibot.platform.publishing import file_name
+from saibot.platform.storage.files import FileStore
+from saibot.search.asking import domain_of_part
+from saibot.search.corpus import Corpus
+from saibot.sketch import Header, Sketch, read_sketch
+
+LOOKED_AT = 300  # datasets at most, of those that could be related
+REMEMBERED = 8
+
+
+class Relatives:
+    """Reads only."""
+
+    def __init__(self, catalog: Catalog, files: FileStore, registry: DomainRegistry, corpus: Path) -> None:
+        self._catalog, self._files, self._registry, self._folder = catalog, files, registry, corpus
+        self._meetings = lru_cache(REMEMBERED)(self._met)
+        self._corpus = lru_cache(1)(self._opened)
+
+    def of(self, caller: Caller, id: str, *, limit: int) -> dict[str, Any]:
+        """The datasets that the caller may know of, the largest share of keys first."""
+        dataset = self._catalog.show(caller, id)
+        sketch = self._sketch(dataset["digest"])
+        return {
+            "id": id,
+            "joins": self._joins(caller, dataset)[:limit],
+            "unions": list(self._unions(caller, dataset, sketch.header, limit)),
+        }
+
+    # -------------------------------------------------------------------------------------------- joins
+
+    def _joins(self, caller: Caller, dataset: dict[str, Any]) -> list[dict[str, Any]]:
+        if dataset["key"] is None:
+            return []
+        corpus, meetings = self._meetings(dataset["digest"], self._stamp())
+        others: dict[str, dict[str, Any]] = {}
+        for part in dataset["key"]["parts"]:  # these are listed at once, also before they are packed
+            page = self._catalog.list(caller, Filter(domain=part["domain"]), limit=LOOKED_AT)
+            others |= {other["id"]: other for other in map(json.loads, page.items)}
+        signal = self._reachable(corpus, meetings)
+        others |= {other["id"]: other for other in self._catalog.latest(caller, list(signal))}
+        found = []
+        for other in others.values():
+            if other["id"] == dataset["id"]:
+                continue
+            join = meetings.join([(part["keys_digest"], part["domain"]) for part in other["key"]["parts"]])
+            if isinstance(join, Joinable):
+                facts = {"on": [*map(label_text, join.labels)], "share": join.share, "signal": signal.get(other["digest"])}
+                found.append(_entry(other, join.why) | facts)
+        return sorted(found, key=lambda one: (-one["share"], one["name"], one["id"]))
+
+    def _reachable(self, corpus: Corpus | None, meetings: Meetings) -> dict[str, float]:
+        """Packed sketches whose key can be looked up, those with the largest shares first, and their signal at that key."""
+        if corpus is None:
+            return {}
+        ids = [(id, [meetings.meet(part) for part in id.split("+")]) for id in corpus.key_ids]
+        joined = [(sum(max(one.share for one in met) for met in parts), id) for id, parts in ids if all(parts)]
+        found: dict[str, float] = {}
+        with suppress(FileNotFoundError):  # a shard was rewritten meanwhile: the next one who asks sees it
+            for _, id in sorted(joined, reverse=True):
+                found |= corpus.signal(id, most=LOOKED_AT)
+                if len(found) >= LOOKED_AT:
+                    break
+        return dict(islice(found.items(), LOOKED_AT))
+
+    def _met(self, digest: str, stamp: tuple[int, int]) -> tuple[Corpus | None, Meetings]:
+        sketch, known = self._sketch(digest), KnownDomains.of(registry=self._registry)
+        parts = sketch.header.key.parts if sketch.header.key else ()
+        own = [one for i, part in enumerate(parts) for one in OwnKeys.of(part.name, domain_of_part(sketch, i, known))]
+        corpus = self._corpus(stamp)
+        return corpus, Meetings(own, corpus)
+
+    def _opened(self, stamp: tuple[int, int]) -> Corpus | None:
+        try:
+            return Corpus(self._folder)
+        except InvalidInput:
+            return None
+
+    def _stamp(self) -> tuple[int, int]:
+        """Another one after every change of the shards."""
+        try:
+            facts = (self._folder / "index.json").stat()
+        except FileNotFoundError:
+            return 0, 0
+        return facts.st_ino, facts.st_mtime_ns
+
+    # -------------------------------------------------------------------------------------------- unions
+
+    def _unions(self, caller: Caller, dataset: dict[str, Any], header: Header, limit: int) -> Iterator[dict[str, Any]]:
+        """Datasets with the same features in the same units, whatever their key: their rows can be added."""
+        wanted = {letters_of(feature.name) for feature in header.features}
+        alike = self._catalog.addable(header.features[0].name)[:LOOKED_AT]
+        found = 0
+        for other in self._catalog.latest(caller, alike):
+            has = {letters_of(feature["name"]) for feature in other["features"]}
+            if not wanted <= has or other["id"] == dataset["id"] or found == limit:
+                continue
+            with suppress(NotFound, InvalidSketch):
+                union = match_union(header.features, self._sketch(other["digest"]).header, neighbours=header.neighbours)
+                if isinstance(union, Addable):
+                    found += 1
+                    yield _entry(other, union.explain().removeprefix(f"{union.dataset}: "))
+
+    def _sketch(self, digest: str) -> Sketch:
+        try:
+            with self._files.open(file_name(digest)) as file:
+                return read_sketch(file.read())
+        except FileNotFoundError:
+            raise NotFound("there is no sketch with this digest.", hint="It has just been withdrawn.") from None
+
+
+def _entry(other: dict[str, Any], why: str) -> dict[str, Any]:
+    key = other["key"]
+    facts = {name: other[name] for name in ("id", "provider", "name", "title", "rows", "digest")}
+    return facts | {"key": None if key is None else key["name"], "why": why}

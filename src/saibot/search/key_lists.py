@@ -1,0 +1,95 @@
+"""The keys of a corpus: one domain file for every list of keys that a packed sketch has, with a signature to compare by.
+
+They are public, and every sketch lists its own; here each list is written once, so that a search reads neither sketches nor
+lists that have nothing in common with it. A corpus that was packed without them is read from its sketches.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Collection
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from saibot.discover.joins import part_id
+from saibot.domains import DomainCard, KeyDomain
+from saibot.domains.file import card_of, read_domain, read_signature, write_domain
+from saibot.domains.minhash import signature
+from saibot.errors import InvalidDomain
+from saibot.sketch import Sketch, listed_domain
+
+SUFFIX = ".keys.arrow"
+
+
+class KeyListFiles:
+    """`folder/keys`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.read = cache(self._read)
+        self.signature = cache(self._signature)
+
+    def add(self, sketch: Sketch) -> None:
+        """Write the lists of a sketch's key that are not here yet."""
+        for number, part in enumerate(sketch.header.key.parts if sketch.header.key else ()):
+            path = self._path(part_id(part.keys_digest))
+            if path.exists():
+                continue
+            domain = listed_domain(sketch, number)
+            with suppress(InvalidDomain):  # no file can hold it: it is read from the sketch each time
+                self._write(path, write_domain(domain, card_of(domain), signature=signature(domain.values)))
+        self.read.cache_clear()
+        self.signature.cache_clear()
+
+    def sweep(self, used: Collection[str]) -> None:
+        """Delete the lists that no sketch has any more."""
+        for path in self.folder.iterdir() if self.folder.is_dir() else ():  # also what a power cut left behind
+            if path.name.removesuffix(SUFFIX) not in used:
+                path.unlink(missing_ok=True)
+
+    def _read(self, part: str) -> KeyDomain | None:
+        try:
+            _, domain = read_domain(self._path(part).read_bytes(), name=f"keys/{part}{SUFFIX}")
+        except (OSError, InvalidDomain):
+            return None
+        return domain if part_id(domain.keys_digest) == part else None
+
+    def _signature(self, part: str) -> tuple[DomainCard, np.ndarray] | None:
+        try:
+            with pa.memory_map(str(self._path(part))) as file:
+                card, found = read_signature(file, name=f"keys/{part}{SUFFIX}")
+        except (OSError, InvalidDomain):
+            return None
+        return None if found is None else (card, found)
+
+    def _write(self, path: Path, content: bytes) -> None:
+        """All or nothing for whoever reads meanwhile; what a power cut damages is read from the sketches."""
+        self.folder.mkdir(exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+
+    def _path(self, part: str) -> Path:
+        return self.folder / f"{part}{SUFFIX}"
+
+
+class ListedKeys:
+    """The same of single sketches, as they list their keys themselves."""
+
+    def __init__(self, *sketches: Sketch) -> None:
+        self._lists = {
+            part_id(part.keys_digest): listed_domain(sketch, number)
+            for sketch in sketches
+            for number, part in enumerate(sketch.header.key.parts if sketch.header.key else ())
+        }
+
+    def key_list(self, part: str) -> KeyDomain | None:
+        return self._lists.get(part)
+
+    def key_signature(self, part: str) -> tuple[DomainCard, np.ndarray] | None:
+        return None
