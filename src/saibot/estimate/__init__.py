@@ -22,19 +22,16 @@ from saibot.estimate.many_to_many import gram_of, join_gram, paper_weights, rela
 from saibot.estimate.moments import KeyedMoments, exact_moments, moments_of_sketch
 from saibot.estimate.preview import Preview, preview
 from saibot.estimate.profile import Profile, profile
-from saibot.estimate.regression import Fit, Gram, NotPositiveDefinite, fit_linear, lookup_gram, r2_on
+from saibot.estimate.regression import lookup_gram
 from saibot.estimate.totals import Totals, totals
 from saibot.estimate.union import rescaled, union_moments, union_sketches, union_totals
 
 __all__ = [
-    "Fit",
     "GainInterval",
-    "Gram",
     "Interval",
     "JoinNoise",
     "KeyedMoments",
     "LookupValues",
-    "NotPositiveDefinite",
     "Preview",
     "Profile",
     "SlopeNoise",
@@ -43,7 +40,6 @@ __all__ = [
     "computable_bound",
     "exact_moments",
     "fieller_interval",
-    "fit_linear",
     "gain_interval",
     "gram_of",
     "join_bound",
@@ -55,7 +51,6 @@ __all__ = [
     "preview",
     "profile",
     "r2_interval",
-    "r2_on",
     "ratio_values",
     "relation_of",
     "rescaled",

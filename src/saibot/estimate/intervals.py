@@ -28,6 +28,7 @@ from saibot.errors import InvalidInput
 from saibot.estimate.moments import KeyedMoments
 from saibot.estimate.quadratic import Problem, Quadratic, RowForm, Sampling
 from saibot.estimate.regression import lookup_gram
+from saibot.semiring import Gram
 
 Source = Literal["train", "test"]
 
@@ -161,15 +162,15 @@ def coefficient_interval(
     problem = Problem.of(moments, own, target, values)
     if not 0 < index < problem.size:
         raise InvalidInput(f"the model has the coefficients 1 to {problem.size - 1}, not {index}.")
-    gram = lookup_gram(problem.moments, problem.values).matrix
-    p = len(problem.own)
-    order = [*range(1 + p), *range(2 + p, len(gram)), 1 + p]  # the target last
-    gram = gram[np.ix_(order, order)]
+    looked = [f"looked up {i}" for i in range(problem.values.shape[1])]
+    gram = lookup_gram(problem.moments, problem.values, looked)
+    names = (*problem.own, *looked)
     others = [i for i in range(problem.size) if i != index]
-    solved = np.linalg.lstsq(gram[np.ix_(others, others)], gram[np.ix_(others, [index, problem.size])], rcond=1e-14)[0]
+    chosen = [names[i - 1] for i in others[1:]]
+    solved = [Gram.exact(gram.features, gram.matrix).fit(chosen, name, ridge=0.0) for name in (names[index - 1], target)]
     weights = np.zeros((2, problem.size))
     weights[0, index] = 1.0
-    weights[:, others] = -solved.T
+    weights[:, others] = [-fit.theta for fit in solved]
     forms = problem.form(weights[0]), problem.form(weights[1], 1.0)
     return _ratio(
         problem.moments, forms, np.array([[0, 0.5], [0.5, 0]]), np.array([[1.0, 0], [0, 0]]), confidence, sampling, clusters

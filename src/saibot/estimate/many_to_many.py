@@ -24,8 +24,7 @@ import numpy as np
 
 from saibot.errors import InvalidInput
 from saibot.estimate.moments import KeyedMoments
-from saibot.estimate.regression import Gram
-from saibot.semiring import Basis, Element, KeyedRelation, distinct
+from saibot.semiring import Basis, Element, Gram, KeyedRelation, distinct
 
 Estimator = Literal["naive", "unbiased", "paper"]
 
@@ -103,7 +102,7 @@ def gram_of(element: Element) -> Gram:
     matrix[0, 0] = element.count
     matrix[0, 1:] = matrix[1:, 0] = element.sums
     matrix[1:, 1:] = element.products
-    return Gram(element.basis.features, matrix, np.zeros_like(matrix))
+    return Gram.exact(element.basis.features, matrix)
 
 
 # ------------------------------------------------------------------------------------------------ inside

@@ -25,7 +25,7 @@ from scipy.special import ndtri
 from saibot.estimate.intervals import GainInterval, coefficient_interval, gain_interval
 from saibot.estimate.moments import KeyedMoments
 from saibot.estimate.quadratic import Sampling
-from saibot.estimate.regression import Fit, lookup_gram
+from saibot.estimate.regression import lookup_gram
 from saibot.search.engine import Candidate
 from saibot.search.potential import signal_share
 from saibot.search.request import SearchOptions
@@ -147,9 +147,7 @@ class _Regression:
             values = np.column_stack([candidate.own_values() for candidate in candidates])
         names = [f"z{i}" for i in range(values.shape[1])]
         gram = lookup_gram(moments, values, names, features=(*table.own, table.target))
-        fits = [gram.fit((*table.own, *used), table.target, ridge=0.0) for used in (names[:-added], names)]
-        narrow, wide = fits
-        assert isinstance(narrow, Fit) and isinstance(wide, Fit)
+        narrow, wide = (gram.fit((*table.own, *used), table.target, ridge=0.0) for used in (names[:-added], names))
         base = np.concatenate([narrow.theta, np.zeros(added)])
         return cls(moments, table.own, table.target, values, added, clusters, base, wide.theta, wide.tss)
 

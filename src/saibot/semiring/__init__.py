@@ -27,9 +27,11 @@ from saibot.semiring.errors import (
     SemiringError,
     UnknownMonomial,
 )
+from saibot.semiring.gram import Fit, Gram, NotPositiveDefinite, adjusted
 from saibot.semiring.monomial import ONE, Basis, Monomial, lift
 from saibot.semiring.product import distinct, multiply, product_basis
 from saibot.semiring.relation import KeyedRelation
+from saibot.semiring.solve import Solutions, solve
 
 __all__ = [
     "ONE",
@@ -37,14 +39,20 @@ __all__ = [
     "BasisMismatch",
     "Element",
     "FeatureNameError",
+    "Fit",
+    "Gram",
     "IntegerOverflow",
     "KeyPartError",
     "KeyedRelation",
     "Monomial",
+    "NotPositiveDefinite",
     "SemiringError",
+    "Solutions",
     "UnknownMonomial",
+    "adjusted",
     "distinct",
     "lift",
     "multiply",
     "product_basis",
+    "solve",
 ]
