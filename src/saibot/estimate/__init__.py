@@ -18,19 +18,18 @@ from saibot.estimate.intervals import (
     stop_quantile,
 )
 from saibot.estimate.lookup import LookupValues, lookup_values, ratio_values, shrink
-from saibot.estimate.many_to_many import gram_of, join_gram, paper_weights, relation_of, unbiased_weights
-from saibot.estimate.moments import KeyedMoments, exact_moments, moments_of_sketch
+from saibot.estimate.many_to_many import Joined, join_gram, joined, paper_weights, unbiased_weights
+from saibot.estimate.moments import exact_moments, moments_of_sketch
 from saibot.estimate.preview import Preview, preview
 from saibot.estimate.profile import Profile, profile
-from saibot.estimate.regression import lookup_gram
 from saibot.estimate.totals import Totals, totals
-from saibot.estimate.union import rescaled, union_moments, union_sketches, union_totals
+from saibot.estimate.union import union_moments, union_sketches, union_totals
 
 __all__ = [
     "GainInterval",
     "Interval",
     "JoinNoise",
-    "KeyedMoments",
+    "Joined",
     "LookupValues",
     "Preview",
     "Profile",
@@ -41,10 +40,9 @@ __all__ = [
     "exact_moments",
     "fieller_interval",
     "gain_interval",
-    "gram_of",
     "join_bound",
     "join_gram",
-    "lookup_gram",
+    "joined",
     "lookup_values",
     "moments_of_sketch",
     "paper_weights",
@@ -52,8 +50,6 @@ __all__ = [
     "profile",
     "r2_interval",
     "ratio_values",
-    "relation_of",
-    "rescaled",
     "shrink",
     "stop_quantile",
     "theorem_bound",

@@ -25,10 +25,8 @@ import numpy as np
 from scipy.special import chndtr, chndtrinc, ndtri
 
 from saibot.errors import InvalidInput
-from saibot.estimate.moments import KeyedMoments
 from saibot.estimate.quadratic import Problem, Quadratic, RowForm, Sampling
-from saibot.estimate.regression import lookup_gram
-from saibot.semiring import Gram
+from saibot.semiring import Gram, Moments
 
 Source = Literal["train", "test"]
 
@@ -66,7 +64,7 @@ def stop_quantile(alpha: float, candidates: int) -> float:
 
 
 def gain_interval(
-    moments: KeyedMoments,
+    moments: Moments,
     *,
     own: Sequence[str],
     target: str,
@@ -118,7 +116,7 @@ def gain_interval(
 
 
 def r2_interval(
-    moments: KeyedMoments,
+    moments: Moments,
     *,
     own: Sequence[str],
     target: str,
@@ -145,7 +143,7 @@ def r2_interval(
 
 
 def coefficient_interval(
-    moments: KeyedMoments,
+    moments: Moments,
     *,
     own: Sequence[str],
     target: str,
@@ -163,7 +161,7 @@ def coefficient_interval(
     if not 0 < index < problem.size:
         raise InvalidInput(f"the model has the coefficients 1 to {problem.size - 1}, not {index}.")
     looked = [f"looked up {i}" for i in range(problem.values.shape[1])]
-    gram = lookup_gram(problem.moments, problem.values, looked)
+    gram = problem.moments.gram(problem.values, looked)
     names = (*problem.own, *looked)
     others = [i for i in range(problem.size) if i != index]
     chosen = [names[i - 1] for i in others[1:]]
@@ -181,7 +179,7 @@ def coefficient_interval(
 
 
 def _ratio(
-    moments: KeyedMoments,
+    moments: Moments,
     forms: tuple[RowForm, ...],
     over: np.ndarray,
     under: np.ndarray,

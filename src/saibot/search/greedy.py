@@ -15,7 +15,6 @@ from scipy.special import fdtri, ndtri, stdtrit
 
 from saibot.errors import InvalidInput
 from saibot.estimate.intervals import r2_interval
-from saibot.estimate.moments import KeyedMoments
 from saibot.search.corpus import Corpus
 from saibot.search.describing import Table, describe, silent
 from saibot.search.engine import Board, Candidate, Engine, Group, identity
@@ -25,6 +24,7 @@ from saibot.search.result import Dropped, Found, SearchResult, Step
 from saibot.search.state import State
 from saibot.search.steadying import training_state
 from saibot.search.unions import Addition, UnionScore, additions, coefficients, describe_union, enlarged, score_union
+from saibot.semiring import Moments
 
 Progress = Callable[[str, float | None], None]
 
@@ -191,7 +191,7 @@ class _Work:
         values = [values for _, values in self.lookups]
         return describe_union(addition, self.train, after, self._held_out(), values, self.options.interval)
 
-    def _held_out(self) -> KeyedMoments:
+    def _held_out(self) -> Moments:
         assert self.request.test is not None
         return self.request.test.select(self.moments.features)
 
@@ -199,7 +199,7 @@ class _Work:
         quantile = float(ndtri(1 - (1 - self.options.confidence) / (2 * max(len(self), 1))))
         return found.lower(quantile) > 0
 
-    def _rebuilt(self, moments: KeyedMoments) -> State:
+    def _rebuilt(self, moments: Moments) -> State:
         """The enlarged table around its own means, with the lookups that were taken."""
         state = training_state(moments, self.request.target)
         for name, values in self.lookups:

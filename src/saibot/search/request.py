@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from saibot.errors import InvalidInput
-from saibot.estimate.moments import KeyedMoments
 from saibot.privacy import Neighbours
 from saibot.search.terms import Terms
 from saibot.search.views import RequestKey
+from saibot.semiring import Moments
 from saibot.sketch import Feature
 
 Rank = Literal["usable", "potential", "expected"]
@@ -19,8 +19,8 @@ Rank = Literal["usable", "potential", "expected"]
 class SearchRequest:
     """A request on the one code path of both ways to ask: `private` moments carry noise, local ones are exact."""
 
-    train: KeyedMoments
-    test: KeyedMoments | None
+    train: Moments
+    test: Moments | None
     target: str
     key: RequestKey | None
     name: str = "request"

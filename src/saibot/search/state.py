@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from saibot.errors import InvalidInput
-from saibot.estimate.moments import KeyedMoments
 from saibot.search.scoring import Base
+from saibot.semiring import Moments
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class State:
     total: np.ndarray  # (m,), sums of the whole table: 0 for a table around its own means
     count: float
     ridge: float  # the size of the noise in the squares of the own features; 0 for an exact request
-    key_noise: tuple[np.ndarray, np.ndarray]  # (D,) each: variance of the noise of a count and of a sum
+    key_noise: tuple[np.ndarray, np.ndarray]  # (D,) and (D, own): variance of the noise of a count and of sums
     origin: np.ndarray  # (m,), one for every feature
     own: int  # how many features are the request's own; lookups follow
 
     @classmethod
-    def of(cls, moments: KeyedMoments, target: str, *, origin: np.ndarray | None = None) -> State:
+    def of(cls, moments: Moments, target: str, *, origin: np.ndarray | None = None) -> State:
         """Around the table's means (which keeps year columns from cancelling), or around those of another table."""
         moments.position(target)
         mean = moments.means if origin is None else origin
@@ -144,7 +144,8 @@ class State:
         own = [i for i in x if i < self.own]
         theta = self.theta()[: len(own)]
         level = float(self.origin[y] - theta @ self.origin[own])
-        variance: np.ndarray = self.key_noise[1] * (1 + theta @ theta) + self.key_noise[0] * level**2
+        counts, sums = self.key_noise
+        variance: np.ndarray = sums[:, y] + sums[:, own] @ theta**2 + counts * level**2
         return variance
 
     @staticmethod
@@ -193,7 +194,7 @@ class State:
         )
 
 
-def smoothed_counts(moments: KeyedMoments) -> np.ndarray:
+def smoothed_counts(moments: Moments) -> np.ndarray:
     """Counts pulled towards their mean by as much as their noise deserves, none of them negative; exact ones as they are."""
     noise = float(np.mean(moments.count_noise**2))
     if not noise:

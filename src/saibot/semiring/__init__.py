@@ -28,6 +28,7 @@ from saibot.semiring.errors import (
     UnknownMonomial,
 )
 from saibot.semiring.gram import Fit, Gram, NotPositiveDefinite, adjusted
+from saibot.semiring.moments import Moments
 from saibot.semiring.monomial import ONE, Basis, Monomial, lift
 from saibot.semiring.product import distinct, multiply, product_basis
 from saibot.semiring.relation import KeyedRelation
@@ -44,6 +45,7 @@ __all__ = [
     "IntegerOverflow",
     "KeyPartError",
     "KeyedRelation",
+    "Moments",
     "Monomial",
     "NotPositiveDefinite",
     "SemiringError",

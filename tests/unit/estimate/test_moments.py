@@ -10,7 +10,6 @@ from sklearn.preprocessing import StandardScaler
 
 from saibot.errors import InvalidInput
 from saibot.estimate.moments import exact_moments
-from saibot.estimate.regression import lookup_gram
 
 NAMES = ("a", "b", "c")
 
@@ -38,7 +37,7 @@ def test_a_lookup_join_equals_its_materialisation(offset):
     keys = rng.integers(0, 40, len(y))
     values = rng.normal(size=(41, 2)) * [1, 1e6] + [offset, 0]  # one key without rows
     y = y + values[keys, 0]
-    gram = lookup_gram(exact_moments((*NAMES, "y"), np.column_stack([X, y]), keys, 41), values, ("z", "w"))
+    gram = exact_moments((*NAMES, "y"), np.column_stack([X, y]), keys, 41).gram(values, ("z", "w"))
     wide = np.column_stack([X, values[keys]])
     fit = gram.fit((*NAMES, "z", "w"), "y", ridge=0.0)
     coefficients, _, r2 = sklearn_fit(wide, y)
@@ -56,11 +55,9 @@ def test_better_known_totals_take_the_place_of_the_sum_over_keys(noisy):
     keys = rng.integers(0, 50, 2000)
     exact = exact_moments((*NAMES, "y"), np.column_stack([X, y]), keys, 50)
     values = 5 + rng.normal(size=(50, 1))
-    truth = lookup_gram(exact, values, ("z",)).matrix
-    draws = np.array(
-        [lookup_gram(noisy(exact, rng, counts=3, sums=4, products=5), values, ("z",)).matrix for _ in range(400)]
-    )
-    stated = lookup_gram(noisy(exact, rng, counts=3, sums=4, products=5), values, ("z",)).noise
+    truth = exact.gram(values, ("z",)).matrix
+    draws = np.array([noisy(exact, rng, counts=3, sums=4, products=5).gram(values, ("z",)).matrix for _ in range(400)])
+    stated = noisy(exact, rng, counts=3, sums=4, products=5).gram(values, ("z",)).noise
     np.testing.assert_allclose(draws.mean(axis=0), truth, atol=6 * stated.max() / 20)
     np.testing.assert_allclose(draws.std(axis=0), stated, rtol=0.2, atol=1e-9)
     assert stated[0, -1] < 3 * np.sqrt(np.sum((values - values.mean()) ** 2)) * 1.001  # not |values|
@@ -69,4 +66,4 @@ def test_better_known_totals_take_the_place_of_the_sum_over_keys(noisy):
 def test_unknown_features_are_named():
     moments = exact_moments(("a", "y"), np.zeros((4, 2)), np.zeros(4, dtype=int), 1)
     with pytest.raises(InvalidInput, match="'z'"):
-        lookup_gram(moments).fit(("z",), "y")
+        moments.gram().fit(("z",), "y")
