@@ -50,6 +50,13 @@ def search(
     domain_id: DomainIdOption = None,
     steps: Annotated[int, typer.Option(help="Most augmentations to take.", min=1)] = 5,
     confidence: Annotated[float, typer.Option(help="How sure an accepted gain must be, over all candidates.")] = 0.9,
+    join: Annotated[
+        str,
+        typer.Option(
+            help="lookup: a provider's value for the key of each row; many-to-many: all pairs of rows with the same key; "
+            "many-to-many-unbiased: the one table that both sides are taken to be columns of."
+        ),
+    ] = "lookup",
     joins: Annotated[bool, typer.Option(help="Whether to join columns.")] = True,
     unions: Annotated[bool, typer.Option(help="Whether to add rows of tables with the same columns.")] = True,
     hops: Annotated[
@@ -97,6 +104,7 @@ def search(
         most_steps=1 if single else steps,
         confidence=confidence,
         always_first=single,
+        join=join,  # type: ignore[arg-type]  # it checks that itself
         joins=joins,
         unions=unions,
         hops=hops,
@@ -277,7 +285,9 @@ def _next(found: Augmented, corpus: Path | None, out: Path | None, plot: Path | 
         typer.echo(f"drew {plot}")
     if out is not None:
         typer.echo(f"wrote {out}")
-    if not found.columns:
+    if found.document.get("join", "lookup") != "lookup" and found.document["steps"]:
+        typer.echo("next: ask the providers for rows; or search with --join lookup for values that join without them.")
+    elif not found.columns:
         typer.echo(
             "next: a finer key, more rows, or sketches with a larger budget; `saibot search --single` shows the best one."
         )

@@ -124,7 +124,7 @@ class Augmented:
         base = self.document["base"]
         steps: list[dict[str, Any]] = [{"step": 0, "column": None} | _measured(base)]
         for i, step in enumerate(self.document["steps"], start=1):
-            name = step["column"] if step["kind"] == "join" else f"rows of {step['dataset']}"
+            name = step["column"] if step["kind"] != "union" else f"rows of {step['dataset']}"
             steps.append({"step": i, "column": name} | _measured(step))
         return pd.DataFrame(steps)
 

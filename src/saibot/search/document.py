@@ -66,7 +66,7 @@ def document_of(found: SearchResult, request: SearchRequest) -> dict[str, Any]:
         "keys": keys,
         "columns": columns,
         "model": None if found.final is None else _model(request, found.final, lookups),
-        "notes": list(request.terms.notes),
+        "notes": [*request.terms.notes, *found.notes],
     }
 
 

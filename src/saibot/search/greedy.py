@@ -19,6 +19,7 @@ from saibot.search.corpus import Corpus
 from saibot.search.describing import Table, describe, silent
 from saibot.search.engine import Board, Candidate, Engine, Group, identity
 from saibot.search.expected import QUANTILE, Expectations
+from saibot.search.many_to_many import ManyToMany
 from saibot.search.request import SearchOptions, SearchRequest
 from saibot.search.result import Dropped, Found, SearchResult, Step
 from saibot.search.state import State
@@ -48,7 +49,12 @@ def search(
     """Which published tables most improve the request's regression."""
     if not len(corpus):
         raise InvalidInput("the corpus is empty.", hint="Add sketches to it first.")
-    return (strategy or Greedy()).search(request, corpus, options or SearchOptions(), progress=progress)
+    asked = options or SearchOptions()
+    if asked.join != "lookup":
+        if strategy is not None:
+            raise InvalidInput("many-to-many joins are searched step by step.", hint="Leave the exhaustive search out.")
+        strategy = ManyToMany()
+    return (strategy or Greedy()).search(request, corpus, asked, progress=progress)
 
 
 class Greedy:

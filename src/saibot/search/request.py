@@ -13,6 +13,7 @@ from saibot.semiring import Moments
 from saibot.sketch import Feature
 
 Rank = Literal["usable", "potential", "expected"]
+Join = Literal["lookup", "many-to-many", "many-to-many-unbiased"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,10 @@ class SearchOptions:
     means would give (if they were bought, or trained on in a federation), by a bound that holds; `expected`, the best guess
     at the same, by which the best raw table is found most often. With `whole_datasets` all features of a dataset are one
     candidate, scored jointly.
+
+    `join` says what a join is: `lookup` keeps the request's rows and adds a provider's value for their key; `many-to-many`
+    is the paper's, all pairs of rows with the same key; `many-to-many-unbiased` estimates, from such a join, the one table
+    that both sides are taken to be columns of.
     """
 
     most_steps: int = 5
@@ -64,6 +69,7 @@ class SearchOptions:
     rank: Rank = "usable"
     whole_datasets: bool = False
     always_first: bool = False  # the paper's single-dataset mode: take the best, whatever its bound
+    join: Join = "lookup"
     joins: bool = True
     unions: bool = True
     hops: bool = False  # also datasets that another dataset's counts lead to
@@ -75,5 +81,7 @@ class SearchOptions:
             raise InvalidInput("a search takes at least one step and a confidence between 0 and 1.")
         if not 0 < self.interval < 1:
             raise InvalidInput("the confidence of intervals is between 0 and 1.")
+        if self.join not in get_args(Join):
+            raise InvalidInput(f"joins are {', '.join(get_args(Join))}, not {self.join!r}.")
         if self.rank not in get_args(Rank):
             raise InvalidInput(f"candidates are ranked by their usable, potential or expected gain, not by {self.rank!r}.")

@@ -18,7 +18,7 @@ UNCLEAR = 0.5  # a held-out R2 whose interval is wider than this is not worth sh
 class Found:
     """A candidate with its score at one step."""
 
-    kind: Literal["join", "union"]
+    kind: Literal["join", "many-to-many", "union"]
     dataset: str
     digest: str
     feature: str | None  # None for a union, and for several features taken together
@@ -123,6 +123,8 @@ class SearchResult:
     stopped: str
     unions: int = 0  # of the candidates
     rank: str = "usable"
+    join: str = "lookup"
+    notes: tuple[str, ...] = ()  # what the numbers rest on, where that is not the same for all searches
     base_test_interval: tuple[float, float] | None = None
     final: State | None = field(default=None, repr=False, compare=False)  # the training table after the last step
 
@@ -144,5 +146,6 @@ class SearchResult:
             "candidates": self.candidates,
             "unions": self.unions,
             "rank": self.rank,
+            "join": self.join,
             "stopped": self.stopped,
         }

@@ -182,6 +182,9 @@ class SearchOptions(Shape):
     features: list[str] | None = Field(default=None, max_length=1000, description="Own features; all but the target.")
     steps: int = Field(default=5, ge=1, le=50, description="Augmentations to take at most.")
     confidence: float = Field(default=0.9, gt=0, lt=1, description="Of the whole search, for taking an augmentation.")
+    join: Literal["lookup", "many-to-many", "many-to-many-unbiased"] = Field(
+        default="lookup", description="A provider's value for each row's key, or all pairs of rows with the same key."
+    )
     joins: bool = True
     unions: bool = True
     hops: bool = Field(default=False, description="Also datasets that another dataset's counts lead to.")

@@ -111,7 +111,7 @@ def view_result(document: Any) -> ResultView:
     base = checked["base"]
     path = [base | {"step": 0, "label": "own features", "column": None} | _held_out(base)]
     for number, step in enumerate(checked["steps"], start=1):
-        what = step["column"] if step["kind"] == "join" else f"rows of {step['dataset']}"
+        what = step["column"] if step["kind"] != "union" else f"rows of {step['dataset']}"
         facts = {"step": number, "label": f"{number}. + {what}", "column": what, "on": key_label(step["key"])}
         path.append(step | facts | _held_out(step))
     return ResultView(checked, tuple(entries), tuple(path), several_keys)
@@ -164,7 +164,7 @@ def _what(entry: dict[str, Any]) -> str:
 
 
 def _label(entry: dict[str, Any], on: str) -> str:
-    name = f"{entry['dataset']}.{_what(entry)}" if entry["kind"] == "join" else f"rows of {entry['dataset']}"
+    name = f"{entry['dataset']}.{_what(entry)}" if entry["kind"] != "union" else f"rows of {entry['dataset']}"
     return f"{name} by {on}" if on else name
 
 
