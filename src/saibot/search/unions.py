@@ -100,8 +100,8 @@ def score_union(current: State, after: State, test: State, noise: np.ndarray) ->
     x = [i for i, name in enumerate(test.features) if name != test.target]
     y = test.features.index(test.target)
     gain = test.r2_of(after) - test.r2_of(current)
-    square = test.products[np.ix_(x, x)]
-    tss = max(float(test.products[y, y]), 1e-300)
+    square = test.moments.products[np.ix_(x, x)]
+    tss = max(float(test.moments.products[y, y]), 1e-300)
     moved = now - before
     residual = max(tss * (1 - test.r2_of(current)), 0.0) / test.count
     sampling = 4 * residual * max(float(moved @ square @ moved), 0.0)

@@ -214,6 +214,25 @@ class Moments:
         features = (*self.features, *(renamed.get(name, name) for name in other.features))
         return Moments.by_key(features, _pairs(left, right), noise)
 
+    def with_lookup(self, name: str, values: np.ndarray) -> Moments:
+        """A lookup join: a further feature whose value for the rows of key k is `values[k]`, counts as they are."""
+        if name in self.features:
+            raise InvalidInput(f"the request has a feature {name!r} already.")
+        column, error = self.counts * values, self.count_noise * np.abs(values)
+        cross, crossed = self.sums.T @ values, np.sqrt(values**2 @ self.sum_noise**2)
+        return replace(
+            self,
+            features=(*self.features, name),
+            sums=np.column_stack([self.sums, column]),
+            products=_bordered(self.products, cross, float(column @ values)),
+            total=np.append(self.total, column.sum()),
+            sum_noise=np.column_stack([self.sum_noise, error]),
+            product_noise=_bordered(self.product_noise, crossed, float(np.linalg.norm(error * values))),
+            total_noise=np.append(self.total_noise, np.linalg.norm(error)),
+            key_products=None,
+            key_product_noise=None,
+        )
+
     # Reshaping
 
     def select(self, features: tuple[str, ...]) -> Moments:
@@ -309,6 +328,10 @@ def total_error(weights: np.ndarray, noise: np.ndarray, total_noise: float) -> f
 
 
 # ------------------------------------------------------------------------------------------------ inside
+
+
+def _bordered(square: np.ndarray, side: np.ndarray, corner: float) -> np.ndarray:
+    return np.block([[square, side[:, None]], [side[None, :], np.array([[corner]])]])
 
 
 def _pairs(left: np.ndarray, right: np.ndarray) -> np.ndarray:
