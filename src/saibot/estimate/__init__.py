@@ -23,7 +23,7 @@ from saibot.estimate.moments import exact_moments, moments_of_sketch
 from saibot.estimate.preview import Preview, preview
 from saibot.estimate.profile import Profile, profile
 from saibot.estimate.totals import Totals, totals
-from saibot.estimate.union import union_moments, union_sketches, union_totals
+from saibot.estimate.union import union_moments, union_sketches
 
 __all__ = [
     "GainInterval",
@@ -58,5 +58,4 @@ __all__ = [
     "unbiased_weights",
     "union_moments",
     "union_sketches",
-    "union_totals",
 ]

@@ -165,10 +165,16 @@ def coefficient_interval(
     names = (*problem.own, *looked)
     others = [i for i in range(problem.size) if i != index]
     chosen = [names[i - 1] for i in others[1:]]
-    solved = [Gram.exact(gram.features, gram.matrix).fit(chosen, name, ridge=0.0) for name in (names[index - 1], target)]
+    known = Gram.exact(gram.features, gram.matrix)
+    fit = known.fit(chosen, target, ridge=0.0)
+    # The same inverse explains the feature itself by the others.
+    feature, _ = known.arranged(chosen, names[index - 1])
+    means = feature[0, 1:] / fit.count
+    slopes = fit.inverse @ (feature[1:-1, -1] - feature[0, -1] * means[:-1])
     weights = np.zeros((2, problem.size))
     weights[0, index] = 1.0
-    weights[:, others] = [-fit.theta for fit in solved]
+    weights[0, others] = -np.append(means[-1] - slopes @ means[:-1], slopes)
+    weights[1, others] = -fit.theta
     forms = problem.form(weights[0]), problem.form(weights[1], 1.0)
     return _ratio(
         problem.moments, forms, np.array([[0, 0.5], [0.5, 0]]), np.array([[1.0, 0], [0, 0]]), confidence, sampling, clusters

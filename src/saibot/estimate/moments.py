@@ -23,7 +23,7 @@ def moments_of_sketch(sketch: Sketch, *, level: int = 0) -> Moments:
         sum_noise = np.full(len(values), sketch.sigma("key", 1, level=level) or 0.0)
     else:
         counts, sums = np.array([whole.count]), whole.sums[None, :]
-        count_noise, sum_noise = np.array([whole.count_variance**0.5]), np.array([float(np.sqrt(whole.sums_variance).max())])
+        count_noise, sum_noise = np.array([whole.count_variance**0.5]), np.sqrt(whole.sums_variance)[None, :]
     key_products = key_product_noise = None
     if sketch.levels and sketch.key_basis.order >= 2:
         places = sketch.key_basis.squares

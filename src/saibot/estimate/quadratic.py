@@ -121,18 +121,18 @@ class Quadratic:
 
     def _between_keys(self, clusters: np.ndarray | None) -> float:
         moments, (h0, h1, G) = self.moments, self._functional()
-        once = np.triu(2 * G) - np.diag(np.diag(G))
-        parts = h0 * moments.counts + np.sum(h1 * moments.sums, axis=1)
-        noise = (h0 * moments.count_noise) ** 2 + np.sum((h1 * moments.sum_noise) ** 2, axis=1)
-        if moments.key_products is not None and moments.key_product_noise is not None:
-            parts = parts + np.einsum("kij,ij->k", moments.key_products, G)
-            noise = noise + np.sum((once * moments.key_product_noise) ** 2, axis=(1, 2))
-        else:
-            # Products of a single key were not released: its rows get their share of the whole table's.
-            each = float(np.sum(G * moments.products)) / max(moments.count, 1.0)
-            parts = parts + each * moments.counts
-            noise = noise - (h0 * moments.count_noise) ** 2 + ((h0 + each) * moments.count_noise) ** 2
-        counts = moments.counts
+        counts, by_key = moments.counts, moments.key_products
+        # Where products of a single key were not released, its rows get their share of the whole table's.
+        each = 0.0 if by_key is not None else float(np.sum(G * moments.products)) / max(moments.count, 1.0)
+        parts = (h0 + each) * counts + np.sum(h1 * moments.sums, axis=1)
+        if by_key is not None:
+            parts = parts + np.einsum("kij,ij->k", by_key, G)
+        noise: np.ndarray = np.zeros(len(counts))
+        if not moments.exact:
+            noise = ((h0 + each) * moments.count_noise) ** 2 + np.sum((h1 * moments.sum_noise) ** 2, axis=1)
+            if moments.key_product_noise is not None:
+                once = np.triu(2 * G) - np.diag(np.diag(G))
+                noise = noise + np.sum((once * moments.key_product_noise) ** 2, axis=(1, 2))
         if clusters is not None:
             parts, noise, counts = (np.bincount(clusters, column) for column in (parts, noise, counts))
         # Few keys: one degree of freedom for each coefficient, and (t/z)^2 of Student's t for a 90 % interval.

@@ -15,7 +15,6 @@ import numpy as np
 
 from saibot.errors import InvalidInput
 from saibot.estimate.moments import moments_of_sketch
-from saibot.estimate.totals import Totals
 from saibot.semiring import Moments
 from saibot.sketch import Feature, Sketch
 
@@ -59,23 +58,3 @@ def union_moments(parts: Sequence[Moments]) -> Moments:
     if not parts:
         raise InvalidInput("a union needs at least one table.")
     return reduce(add, parts)
-
-
-def union_totals(parts: Sequence[Totals]) -> Totals:
-    """The sum of whole-table moments in the same units, features in the same order."""
-    first = parts[0]
-    if any(part.features != first.features for part in parts):
-        raise InvalidInput("a union needs tables of the same features in the same order.")
-    whole = [(part.products, part.products_variance) for part in parts]
-    products = [p for p, v in whole if p is not None and v is not None]
-    variances = [v for p, v in whole if p is not None and v is not None]
-    complete = len(products) == len(parts)
-    return Totals(
-        features=first.features,
-        count=sum(part.count for part in parts),
-        count_variance=sum(part.count_variance for part in parts),
-        sums=np.sum([part.sums for part in parts], axis=0),
-        sums_variance=np.sum([part.sums_variance for part in parts], axis=0),
-        products=np.sum(products, axis=0) if complete else None,
-        products_variance=np.sum(variances, axis=0) if complete else None,
-    )

@@ -29,7 +29,7 @@ from saibot.search.potential import signal_share
 from saibot.search.request import SearchOptions
 from saibot.search.result import Found, Pair
 from saibot.search.views import View
-from saibot.semiring import Moments
+from saibot.semiring import Fit, Moments
 
 SILENT = 0.02  # least share of a feature's spread that must be signal for its values to say anything
 
@@ -57,6 +57,13 @@ class Table:
             found = self.moments.onto(view.index, view.size).select((*self.own, self.target))
             self._by_view[id(view)] = view, found  # the view, too: while it lives, its id is its own
         return self._by_view[id(view)][1]
+
+    @cached_property
+    def fit(self) -> Fit:
+        """The model before any candidate; solved once for all of them."""
+        names = [f"z{i}" for i in range(len(self.lookups))]
+        values = np.column_stack(self.lookups) if self.lookups else None
+        return self.moments.gram(values, names).fit((*self.own, *names), self.target, ridge=0.0)
 
     @property
     def sampling(self) -> Sampling | None:
@@ -146,8 +153,8 @@ class _Regression:
             values = np.column_stack([candidate.own_values() for candidate in candidates])
         names = [f"z{i}" for i in range(values.shape[1])]
         gram = moments.select((*table.own, table.target)).gram(values, names)
-        narrow, wide = (gram.fit((*table.own, *used), table.target, ridge=0.0) for used in (names[:-added], names))
-        base = np.concatenate([narrow.theta, np.zeros(added)])
+        wide = gram.fit((*table.own, *names), table.target, ridge=0.0)
+        base = np.concatenate([table.fit.theta, np.zeros(added)])
         return cls(moments, table.own, table.target, values, added, clusters, base, wide.theta, wide.tss)
 
     def gain(self, confidence: float, sampling: Sampling | None) -> GainInterval:

@@ -29,7 +29,7 @@ from saibot.search.result import Dropped, Found, SearchResult, Step
 from saibot.search.terms import Units
 from saibot.search.views import View, Views
 from saibot.semiring import Fit, Moments
-from saibot.semiring.solve import centred
+from saibot.semiring.solve import centred_noise
 from saibot.sketch import Feature, Sketch
 
 SMALLEST_SCALE = 1e-100  # coefficients are divided by it
@@ -320,6 +320,11 @@ def wald_statistic(whole: Joined, before: Fit, after: Fit, group: tuple[str, ...
     residual[1, [names.index(name) for name in after.features]] = -after.coefficients
     product = own @ whole.scatter.sum(axis=0) @ residual[0]
     by_key = np.einsum("fi,kij,j->kf", own, whole.scatter, residual[1])
+    # A key with many pairs pulls the fit towards itself, and its residual looks smaller than its error is: the jackknife's
+    # correction, by the share of the features' own spread that is the key's (no more than half of it; noise has no limit).
+    spread = np.einsum("fi,kij,fj->kf", own, whole.scatter, own)
+    share = np.clip(spread / np.maximum(spread.sum(axis=0), 1e-300), 0.0, 0.5)
+    by_key = by_key / (1 - share)
     size = np.sqrt(np.maximum(np.sum(by_key**2, axis=0), 1e-300))
     covariance = by_key.T @ by_key / np.outer(size, size) + 1e-9 * np.eye(len(group))
     return float(product / size @ np.linalg.solve(covariance, product / size))
@@ -327,8 +332,8 @@ def wald_statistic(whole: Joined, before: Fit, after: Fit, group: tuple[str, ...
 
 def noise_variance(whole: Joined, fit: Fit) -> float:
     """The privacy noise in R2, to first order, entries of the joined moments taken as independent."""
-    gram = whole.gram.arranged(fit.features, fit.target)
-    _, spread = centred(gram.matrix[None], gram.noise[None], np.array([max(gram.count, 1.0)]))
+    matrix, noise = whole.gram.arranged(fit.features, fit.target)
+    spread = centred_noise(matrix[None], noise[None], np.array([fit.count]))
     weights = np.append(-fit.coefficients, 1.0)
     by_entry = np.outer(weights, weights)
     by_entry[-1, -1] -= 1 - fit.r2

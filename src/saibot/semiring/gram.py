@@ -64,7 +64,6 @@ class Gram:
         if matrix.shape != (size, size) or not np.isfinite(matrix).all():
             raise InvalidInput(f"a Gram matrix over 1 and {size - 1} features has {size} finite rows and columns.")
         object.__setattr__(self, "matrix", matrix)
-        object.__setattr__(self, "noise", np.broadcast_to(np.asarray(self.noise, dtype=float), matrix.shape))
 
     @classmethod
     def exact(cls, features: Sequence[str], matrix: np.ndarray) -> Gram:
@@ -74,14 +73,14 @@ class Gram:
     def count(self) -> float:
         return float(self.matrix[0, 0])
 
-    def arranged(self, features: Sequence[str], target: str) -> Gram:
-        """The same moments over [1, features..., target]."""
+    def arranged(self, features: Sequence[str], target: str) -> tuple[np.ndarray, np.ndarray]:
+        """The matrix over [1, features..., target], and its noise."""
         wanted = (*features, target)
         missing = [name for name in wanted if name not in self.features]
         if missing:
             raise InvalidInput(f"there is no feature {missing[0]!r}.", hint=f"There are {', '.join(self.features)}.")
-        places = np.ix_(*[[0, *(1 + self.features.index(name) for name in wanted)]] * 2)
-        return Gram(wanted, self.matrix[places], self.noise[places])
+        places = np.array([0, *(1 + self.features.index(name) for name in wanted)])
+        return self.matrix[places[:, None], places], self.noise[places[:, None], places]
 
     def fit(self, features: Sequence[str], target: str, *, ridge: Penalty = "auto") -> Fit:
         """The target's regression on some features, repaired where noise asks for it: see `saibot.semiring.solve`."""
@@ -94,8 +93,8 @@ class Gram:
         return self._fit(features, target, ridge, "paper")
 
     def _fit(self, features: Sequence[str], target: str, ridge: Penalty, rule: Rule) -> Fit | NotPositiveDefinite:
-        chosen = self.arranged(features, target)
-        found = solve(chosen.matrix[None], chosen.noise[None], ridge=ridge, rule=rule)
+        matrix, noise = self.arranged(features, target)
+        found = solve(matrix[None], noise[None], ridge=ridge, rule=rule)
         if found.failed is not None and found.smallest is not None and found.failed[0]:
             smallest = float(found.smallest[0])
             why = f"X^T X is not positive definite: its smallest eigenvalue is {smallest:.3g}. Noise outweighs the features."
@@ -116,14 +115,14 @@ class Gram:
 
     def r2_of(self, fit: Fit) -> float:
         """R2 of a model of other rows on these: at most 1, 0 where the target does not vary."""
-        chosen = self.arranged(fit.features, fit.target)
+        matrix, _ = self.arranged(fit.features, fit.target)
         n = max(self.count, 1.0)
-        scatter = centred(chosen.matrix[None], chosen.noise[None], np.array([n]))[0][0]
+        scatter = centred(matrix[None], np.array([n]))[0]
         weights = np.append(-fit.coefficients, 1.0)
         tss = float(scatter[-1, -1])
         if tss <= 0:
             return 0.0
-        miss = float(weights @ chosen.matrix[0, 1:]) / n - fit.intercept
+        miss = float(weights @ matrix[0, 1:]) / n - fit.intercept
         return min(1 - (float(weights @ scatter @ weights) + n * miss**2) / tss, 1.0)
 
 

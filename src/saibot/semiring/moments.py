@@ -76,7 +76,7 @@ class Moments:
         """The number of keys."""
         return len(self.counts)
 
-    @property
+    @cached_property
     def exact(self) -> bool:
         return not (self.sum_noise.any() or self.count_noise.any() or self.product_noise.any())
 

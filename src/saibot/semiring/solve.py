@@ -54,28 +54,35 @@ def solve(grams: np.ndarray, noise: np.ndarray | float = 0.0, *, ridge: Penalty 
     if rule == "paper":
         return _as_published(grams, n, 0.0 if ridge == "auto" else ridge)
     m = grams.shape[1] - 2
-    scatter, spread = centred(grams, np.broadcast_to(np.asarray(noise, dtype=float), grams.shape), n)
-    size = np.maximum(np.abs(_diagonal(scatter)), _diagonal(spread))
+    scatter, spread = centred(grams, n), None
+    size = np.abs(_diagonal(scatter))
+    if np.any(noise):
+        spread = centred_noise(grams, np.broadcast_to(np.asarray(noise, dtype=float), grams.shape), n)
+        size = np.maximum(size, _diagonal(spread))
     constant = size <= ROUNDING * np.abs(_diagonal(grams)[:, 1:])  # what is left of it is rounding: it gets no coefficient
-    scatter = np.where(constant[:, :, None] | constant[:, None, :], 0.0, scatter)
+    if constant.any():
+        scatter = np.where(constant[:, :, None] | constant[:, None, :], 0.0, scatter)
     unit = np.where(constant, 1.0, np.sqrt(size))
     units = unit[:, :, None] * unit[:, None, :]
-    scaled, error = scatter / units, spread / units
+    scaled = scatter / units
     values, vectors = np.linalg.eigh(scaled[:, :m, :m])
-    eta = np.sqrt(np.sum(error[:, :m, :m] ** 2, axis=(1, 2)) / max(m, 1))
+    eta, target_noise = np.zeros(len(grams)), np.zeros((len(grams), m))
+    if spread is not None:
+        eta = np.sqrt(np.sum((spread / units)[:, :m, :m] ** 2, axis=(1, 2)) / max(m, 1))
+        target_noise = (spread / units)[:, :m, m]
     floor = np.maximum(eta, SINGULAR)[:, None]
     lifted = np.maximum(values, floor)
     tss = np.maximum(scaled[:, m, m], 0.0)
     # A target that varies by less than its noise leaves nothing to explain; nor does a direction that is rounding.
-    known = ((values >= SINGULAR) | (eta > 0)[:, None]) & (tss > 0)[:, None]
-    along = np.where(known, np.einsum("nij,ni->nj", vectors, scaled[:, :m, m]), 0.0)
+    known = (values >= SINGULAR) | (eta > 0)[:, None]
+    along = np.where(known & (tss > 0)[:, None], (scaled[:, m, None, :m] @ vectors)[:, 0], 0.0)
     extra = np.full(len(grams), 0.0 if ridge == "auto" else float(ridge))
-    if ridge == "auto":
-        extra = _auto_ridge(along / lifted, lifted, eta, error[:, :m, m])
+    if ridge == "auto" and spread is not None:
+        extra = _auto_ridge(along / lifted, lifted, eta, target_noise)
     weight = np.where(known, 1 / (lifted + extra[:, None]), 0.0)
     theta = along * weight
     rss = np.maximum(tss - 2 * np.sum(theta * along, axis=1) + np.sum(theta**2 * lifted, axis=1), 0.0)
-    coefficients = np.einsum("nij,nj->ni", vectors, theta) * unit[:, m:] / unit[:, :m]
+    coefficients = (vectors @ theta[:, :, None])[:, :, 0] * unit[:, m:] / unit[:, :m]
     means = grams[:, 0, 1:] / n[:, None]
     return Solutions(
         intercept=means[:, m] - np.sum(coefficients * means[:, :m], axis=1),
@@ -89,14 +96,19 @@ def solve(grams: np.ndarray, noise: np.ndarray | float = 0.0, *, ridge: Penalty 
     )
 
 
-def centred(grams: np.ndarray, sd: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scatter around the means, and the standard deviation of its noise (first order)."""
-    means = grams[:, 0, 1:] / n[:, None]
-    scatter = grams[:, 1:, 1:] - grams[:, 0, 1:, None] * means[:, None, :]
-    moved = np.abs(means)[:, :, None] * sd[:, 0, None, 1:]
+def centred(grams: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """Scatter around the means of n rows."""
+    sums = grams[:, 0, 1:]
+    scatter = grams[:, 1:, 1:] - sums[:, :, None] * sums[:, None, :] / n[:, None, None]
+    return np.asarray((scatter + scatter.transpose(0, 2, 1)) / 2)
+
+
+def centred_noise(grams: np.ndarray, sd: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """The standard deviation of the noise of `centred` (first order)."""
+    moved = np.abs(grams[:, 0, 1:, None] / n[:, None, None]) * sd[:, 0, None, 1:]
     # A diagonal entry subtracts the same noisy mean twice.
-    twice = np.where(np.eye(means.shape[1], dtype=bool), 2 * moved, np.hypot(moved, moved.transpose(0, 2, 1)))
-    return (scatter + scatter.transpose(0, 2, 1)) / 2, np.hypot(sd[:, 1:, 1:], twice)
+    twice = np.where(np.eye(moved.shape[1], dtype=bool), 2 * moved, np.hypot(moved, moved.transpose(0, 2, 1)))
+    return np.asarray(np.hypot(sd[:, 1:, 1:], twice))
 
 
 # ------------------------------------------------------------------------------------------------ inside

@@ -9,8 +9,7 @@ from sklearn.linear_model import LinearRegression
 
 from saibot.errors import InvalidInput
 from saibot.estimate.moments import exact_moments
-from saibot.estimate.totals import totals
-from saibot.estimate.union import union_moments, union_sketches, union_totals
+from saibot.estimate.union import union_moments, union_sketches
 
 
 def moments(rng: np.random.Generator, n: int = 200, d: int = 6, features: tuple[str, ...] = ("x", "y")):
@@ -106,12 +105,3 @@ def test_other_keys_or_features_do_not_add():
         union_moments([one, other])
     whole = [part.onto(np.zeros(len(part.counts), dtype=int), 1) for part in (one, finer)]
     assert union_moments(whole).count == 400
-
-
-def test_totals_add_with_their_variances(sketch_of):
-    first, _ = tables()
-    found = totals(sketch_of(first, CARD, None, seed=1))
-    both = union_totals([found, found])
-    assert both.count == 600
-    np.testing.assert_allclose(both.sums_variance, 2 * found.sums_variance)
-    np.testing.assert_allclose(both.products, 2 * found.products)

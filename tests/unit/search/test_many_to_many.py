@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import fdtri
 from sklearn.linear_model import LinearRegression
 
 from saibot.errors import InvalidInput
+from saibot.estimate.many_to_many import joined
+from saibot.estimate.moments import exact_moments
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
 from saibot.search import Corpus, SearchOptions, SearchResult, search
 from saibot.search.asking import search_request
 from saibot.search.exhaustive import Exhaustive
+from saibot.search.many_to_many import wald_statistic
 from saibot.sketch import Sketch
 
 DAYS = [str(day.date()) for day in pd.date_range("2013-01-01", "2013-02-20")]
@@ -188,3 +192,20 @@ def test_with_noise_a_useful_table_is_taken_and_useless_ones_seldom_are(tmp_path
     found = asked(train, corpus)
     assert found.steps[0].found.dataset == "useful" and found.steps[0].found.lower > 0.1
     assert 0 < found.steps[0].found.privacy_share <= 1
+
+
+@pytest.mark.parametrize("estimator", ["naive", "unbiased"])
+def test_the_test_of_new_slopes_keeps_its_level_with_few_keys_that_carry_effects(estimator):
+    """Both sides vary from key to key, independently: 20 keys, and no relation to be found."""
+    rng = np.random.default_rng(7)
+    d, n, runs, hits = 20, 400, 600, 0
+    for _ in range(runs):
+        places, effects = rng.integers(0, d, (2, n)), rng.normal(size=(2, d))
+        x, (y, z) = rng.normal(size=n), (effect[place] for effect, place in zip(effects, places, strict=True))
+        rows = np.column_stack([x, 0.3 * x + y + rng.normal(size=n)])
+        request = exact_moments(("x", "y"), rows, places[0], d)
+        whole = joined(request, exact_moments(("z",), (z + rng.normal(size=n))[:, None], places[1], d), estimator=estimator)
+        before = request.gram().fit(("x",), "y", ridge=0.0)
+        after = whole.gram.fit(("x", "z"), "y", ridge=0.0)
+        hits += wald_statistic(whole, before, after, ("z",)) > fdtri(1, d - 3, 0.9)
+    assert hits / runs < 0.145  # 10 %, and what chance allows in 600 runs

@@ -16,6 +16,7 @@ from saibot.client import NotFound, PlatformUnreachable, Provider, Published, Re
 from saibot.client.answers import Dataset
 from saibot.client.platform import domain_from_csv, domain_to_csv
 from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch, SaibotError
+from saibot.search import SearchOptions
 from saibot.sketch import KeyDomain, write_sketch
 
 CARD = """
@@ -217,6 +218,19 @@ def test_tables_are_privatised_before_they_are_sent(fake, clinic, parts, saibot_
     assert found.document["keys"][0]["column"] == "ward_code"  # as the card has it, for rows to be augmented
     assert found.document["model"]["target"] == {"name": "stay", "column": "nights"}
     assert not found.at_home  # the platform chose: it may be asked for what it chose
+
+
+def test_a_many_to_many_request_is_privatised_with_products_for_every_key(fake, clinic, parts, sketches, saibot_home):
+    fake.events, fake.result = [[fake.search("done")]], answer()
+    options = SearchOptions(join="many-to-many")
+    requester = Requester(fake.client(), saibot_home)
+    with pytest.raises(InvalidInput, match="products per key"):  # a lookup sketch, refused before it is sent
+        requester.search(sketches[0], target="level", options=options)
+    assert not fake.asked_for("/v1/searches")
+    requester.search(*parts, target="stay", key="ward", card=clinic / "clinic.toml", epsilon="1", options=options)
+    sent = fake.asked_for("/v1/searches")[0]
+    assert json.loads(re.search(rb"\{\"target\".*?\}", sent.content).group())["join"] == "many-to-many"
+    assert b"semiring" in sent.content
 
 
 def test_python_and_the_shell_spend_from_one_ledger(fake, parts, clinic, saibot_home):
