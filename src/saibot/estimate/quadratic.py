@@ -15,7 +15,8 @@ from typing import Literal
 import numpy as np
 
 from saibot.errors import InvalidInput
-from saibot.semiring.moments import Moments, total_error
+from saibot.semiring import Moments
+from saibot.semiring.moving import total_error
 
 Sampling = Literal["rows", "keys"]
 

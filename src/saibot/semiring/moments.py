@@ -15,6 +15,7 @@ import numpy as np
 
 from saibot.errors import InvalidInput
 from saibot.semiring.gram import Gram
+from saibot.semiring.moving import bordered, grouped, moved_noise, moved_products, noise_share, pairs, total_error
 from saibot.semiring.product import distinct
 
 
@@ -209,10 +210,10 @@ class Moments:
         renamed = distinct(self.features, other.features)
         (left, left_noise), (right, right_noise) = self.matrices, other.matrices
         clean = [np.maximum(value**2 - sd**2, 0) for value, sd in ((left, left_noise), (right, right_noise))]
-        whole = _pairs(clean[0] + left_noise**2, clean[1] + right_noise**2)
-        noise = np.sqrt(np.maximum(whole - _pairs(*clean), 0))
+        whole = pairs(clean[0] + left_noise**2, clean[1] + right_noise**2)
+        noise = np.sqrt(np.maximum(whole - pairs(*clean), 0))
         features = (*self.features, *(renamed.get(name, name) for name in other.features))
-        return Moments.by_key(features, _pairs(left, right), noise)
+        return Moments.by_key(features, pairs(left, right), noise)
 
     def with_lookup(self, name: str, values: np.ndarray) -> Moments:
         """A lookup join: a further feature whose value for the rows of key k is `values[k]`, counts as they are."""
@@ -224,10 +225,10 @@ class Moments:
             self,
             features=(*self.features, name),
             sums=np.column_stack([self.sums, column]),
-            products=_bordered(self.products, cross, float(column @ values)),
+            products=bordered(self.products, cross, float(column @ values)),
             total=np.append(self.total, column.sum()),
             sum_noise=np.column_stack([self.sum_noise, error]),
-            product_noise=_bordered(self.product_noise, crossed, float(np.linalg.norm(error * values))),
+            product_noise=bordered(self.product_noise, crossed, float(np.linalg.norm(error * values))),
             total_noise=np.append(self.total_noise, np.linalg.norm(error)),
             key_products=None,
             key_product_noise=None,
@@ -263,14 +264,14 @@ class Moments:
         """The same rows grouped by a coarser key: `index` gives every key its place among `size`."""
         products = error = None
         if self.key_products is not None and self.key_product_noise is not None:
-            products = _grouped(self.key_products, index, size)
-            error = np.sqrt(_grouped(self.key_product_noise**2, index, size))
+            products = grouped(self.key_products, index, size)
+            error = np.sqrt(grouped(self.key_product_noise**2, index, size))
         return replace(
             self,
-            counts=_grouped(self.counts, index, size),
-            sums=_grouped(self.sums, index, size),
-            count_noise=np.sqrt(_grouped(self.count_noise**2, index, size)),
-            sum_noise=np.sqrt(_grouped(self.sum_noise**2, index, size)),
+            counts=grouped(self.counts, index, size),
+            sums=grouped(self.sums, index, size),
+            count_noise=np.sqrt(grouped(self.count_noise**2, index, size)),
+            sum_noise=np.sqrt(grouped(self.sum_noise**2, index, size)),
             key_products=products,
             key_product_noise=error,
         )
@@ -292,77 +293,17 @@ class Moments:
             return self
         keyed = error = None
         if self.key_products is not None and self.key_product_noise is not None:
-            keyed = _moved(self.key_products, self.sums, self.counts, a, b)
-            error = _moved_noise(self.key_product_noise, self.sum_noise, self.count_noise, a, b)
+            keyed = moved_products(self.key_products, self.sums, self.counts, a, b)
+            error = moved_noise(self.key_product_noise, self.sum_noise, self.count_noise, a, b)
         n, sd = np.asarray(self.count), np.asarray(self.total_count_noise)
         return replace(
             self,
             sums=self.sums * a + np.outer(self.counts, b),
-            products=_moved(self.products, self.total, n, a, b),
+            products=moved_products(self.products, self.total, n, a, b),
             total=self.total * a + self.count * b,
             sum_noise=np.hypot(self.sum_noise * a, np.outer(self.count_noise, b)),
-            product_noise=_moved_noise(self.product_noise, self.total_noise, sd, a, b),
+            product_noise=moved_noise(self.product_noise, self.total_noise, sd, a, b),
             total_noise=np.hypot(self.total_noise * a, self.total_count_noise * b),
             key_products=keyed,
             key_product_noise=error,
         )
-
-
-def noise_share(noise: np.ndarray) -> np.ndarray:
-    """Each key's share of all keys' noise variance, column by column; the same for all where there is none."""
-    largest = noise.max(axis=0)
-    relative = np.where(largest > 0, noise / np.where(largest > 0, largest, 1.0), 1.0) ** 2
-    share: np.ndarray = relative / relative.sum(axis=0)
-    return share
-
-
-def total_error(weights: np.ndarray, noise: np.ndarray, total_noise: float) -> float:
-    """The noise, as a standard deviation, of sum_k w_k x_k read off balanced moments: noisy x_k and a better known total.
-
-    The total is an inverse-variance average that the x_k take part in, so its covariance with their sum is its variance:
-    sum (w - w0) x~ + w0 total has uncorrelated terms for w0 the noise-weighted mean of w, and no other w0 does better.
-    """
-    centre = float(noise_share(noise) @ weights)
-    rest = (weights - centre) * noise
-    return float(np.sqrt(rest @ rest + (centre * total_noise) ** 2))
-
-
-# ------------------------------------------------------------------------------------------------ inside
-
-
-def _bordered(square: np.ndarray, side: np.ndarray, corner: float) -> np.ndarray:
-    return np.block([[square, side[:, None]], [side[None, :], np.array([[corner]])]])
-
-
-def _pairs(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The semi-ring's product of moment matrices: c = ca cb; s = [cb sa, ca sb]; Q = [cb Qa, sa sb^T; ., ca Qb]."""
-    a, b = left.shape[1], right.shape[1]
-    found = np.empty((len(left), a + b - 1, a + b - 1))
-    found[:, :a, :a] = left * right[:, :1, :1]
-    found[:, a:, a:] = left[:, :1, :1] * right[:, 1:, 1:]
-    found[:, :a, a:] = left[:, :, :1] * right[:, :1, 1:]
-    found[:, a:, :a] = found[:, :a, a:].transpose(0, 2, 1)
-    return found
-
-
-def _grouped(values: np.ndarray, index: np.ndarray, size: int) -> np.ndarray:
-    """The sums of an array's rows, key by key of a coarser key."""
-    flat = values.reshape(len(values), -1)
-    found = np.empty((size, flat.shape[1]))
-    for i, column in enumerate(flat.T):
-        found[:, i] = np.bincount(index, column, size)
-    return found.reshape(size, *values.shape[1:])
-
-
-def _moved(products: np.ndarray, sums: np.ndarray, counts: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """(a x + b)(a x + b)^T summed over rows; leading axes are keys."""
-    crossed = (sums * a)[..., :, None] * b
-    moved = products * np.outer(a, a) + crossed + np.swapaxes(crossed, -1, -2)
-    return np.asarray(moved + counts[..., None, None] * np.outer(b, b))
-
-
-def _moved_noise(products: np.ndarray, sums: np.ndarray, counts: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    crossed = np.abs((sums * a)[..., :, None] * b)
-    # On the diagonal both crossed terms are the same number, so their noise adds before it is squared.
-    both = np.where(np.eye(len(a), dtype=bool), 2 * crossed, np.hypot(crossed, np.swapaxes(crossed, -1, -2)))
-    return np.asarray(np.hypot(np.hypot(products * np.outer(a, a), both), counts[..., None, None] * np.outer(b, b)))

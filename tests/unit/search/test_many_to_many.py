@@ -21,7 +21,7 @@ from saibot.privatize import Card, ReleaseRequest, privatize
 from saibot.search import Corpus, SearchOptions, SearchResult, search
 from saibot.search.asking import search_request
 from saibot.search.exhaustive import Exhaustive
-from saibot.search.many_to_many import wald_statistic
+from saibot.search.pairs import wald_statistic
 from saibot.sketch import Sketch
 
 DAYS = [str(day.date()) for day in pd.date_range("2013-01-01", "2013-02-20")]
