@@ -25,10 +25,10 @@ from research.seeded import Seeded
 from research.workloads.synthetic import BOUND, spd_matrices, union_moments
 from saibot.estimate.confidence import SlopeNoise, computable_bound, fieller_interval, theorem_bound
 from saibot.estimate.intervals import coefficient_interval, gain_interval, r2_interval
-from saibot.estimate.moments import KeyedMoments, exact_moments, moments_of_sketch
-from saibot.estimate.regression import Fit, lookup_gram
+from saibot.estimate.moments import exact_moments, moments_of_sketch
 from saibot.privacy import Budget
 from saibot.privatize import Card
+from saibot.semiring import Moments
 from saibot.sketch import KeyDomain
 
 RUNS, QUICK_RUNS = 1000, 8
@@ -73,7 +73,7 @@ def request_coverage(n: int, d: int, config: RunConfig) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _table(values: np.ndarray, n: int, d: int, rng: np.random.Generator) -> tuple[KeyedMoments, Release]:
+def _table(values: np.ndarray, n: int, d: int, rng: np.random.Generator) -> tuple[Moments, Release]:
     """A request [x, y] within its public bounds, exactly and to be released: y depends on x and on a key's value."""
     place = rng.integers(0, d, n)
     x = 0.1 + 0.3 * rng.standard_normal(n)
@@ -87,7 +87,7 @@ def _keys(d: int) -> KeyDomain:
     return KeyDomain.of("key", [str(number) for number in range(d)])
 
 
-def _held(seen: KeyedMoments, exact: KeyedMoments, other: KeyedMoments, values: np.ndarray) -> list[tuple[str, float, bool]]:
+def _held(seen: Moments, exact: Moments, other: Moments, values: np.ndarray) -> list[tuple[str, float, bool]]:
     ask: dict[str, Any] = {"own": ("x",), "target": "y", "values": values}
     (base, full), (true_base, true_full), (_, given) = (_fits(moments, values) for moments in (seen, exact, other))
     gain = gain_interval(exact, base=true_base, full=true_full, **ask).value
@@ -103,10 +103,9 @@ def _held(seen: KeyedMoments, exact: KeyedMoments, other: KeyedMoments, values: 
     return found
 
 
-def _fits(moments: KeyedMoments, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    gram = lookup_gram(moments, values, ["z"])
+def _fits(moments: Moments, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    gram = moments.gram(values, ["z"])
     base, full = gram.fit(("x",), "y", ridge=0.0), gram.fit(("x", "z"), "y", ridge=0.0)
-    assert isinstance(base, Fit) and isinstance(full, Fit)
     return np.append(base.theta, 0.0), full.theta
 
 

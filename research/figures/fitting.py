@@ -1,14 +1,14 @@
 """Regressions of all runs at once, from moment matrices over [1, y, x1, ...], and how far their coefficients are off.
 
 The paper's rule: where X^T X is not positive definite the run has failed, and its error is infinite. The repair of
-`saibot.estimate.regression` is the alternative (`repaired_slopes`): it never fails.
+`saibot.semiring.solve` is the alternative (`repaired_slopes`): it never fails.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from saibot.estimate.regression import Fit, fit_linear
+from saibot.semiring import solve
 
 
 def slopes(moments: np.ndarray, *, ridge: np.ndarray | float = 0.0, centred: bool = False) -> np.ndarray:
@@ -31,21 +31,9 @@ def slopes(moments: np.ndarray, *, ridge: np.ndarray | float = 0.0, centred: boo
 
 def repaired_slopes(moments: np.ndarray, deviation: np.ndarray) -> np.ndarray:
     """The same, with an intercept, as this system fits them: noise of the given deviations repaired, ridge chosen by it."""
-    features = moments.shape[1] - 2
-    order = [0, *range(2, features + 2), 1]
-    found = np.empty((len(moments), features))
-    for run, matrix in enumerate(moments):
-        fit = fit_linear(
-            matrix[np.ix_(order, order)],
-            count=matrix[0, 0],
-            names=[f"x{i}" for i in range(features)],
-            target="y",
-            ridge="auto",
-            noise=deviation[np.ix_(order, order)],
-        )
-        assert isinstance(fit, Fit)
-        found[run] = fit.coefficients
-    return found
+    order = [0, *range(2, moments.shape[1]), 1]
+    arranged = np.ix_(range(len(moments)), order, order)
+    return solve(moments[arranged], deviation[np.ix_(order, order)], ridge="auto").coefficients
 
 
 def distance(found: np.ndarray, truth: np.ndarray) -> np.ndarray:

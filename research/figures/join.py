@@ -30,10 +30,10 @@ from research.reproducing.figure import Figure, RunConfig
 from research.seeded import Seeded
 from research.workloads.synthetic import BOUND, KeyedTable, keyed_tables, spd_matrices
 from saibot.estimate.many_to_many import join_gram
-from saibot.estimate.moments import KeyedMoments, moments_of_sketch
-from saibot.estimate.regression import Fit
+from saibot.estimate.moments import moments_of_sketch
 from saibot.privacy import Budget
 from saibot.privacy.mechanisms import Plan
+from saibot.semiring import Moments
 
 RUNS, QUICK_RUNS = 100, 6
 EPSILON, DELTA = "1", "1e-6"
@@ -167,17 +167,16 @@ def repaired(tables: Tables, point: Point, rng: np.random.Generator) -> dict[str
     found = np.empty((len(tables.whole), 2))
     for run, sides in enumerate(lookup_sides(tables, point, rng)):
         fit = join_gram(*sides, estimator="unbiased").fit(("x1", "x2"), "y")
-        assert isinstance(fit, Fit)
         found[run] = fit.coefficients
     error = distance(found, slopes(tables.whole, centred=True))
     return {"unbiased": error, "ridge": error}
 
 
-def lookup_sides(tables: Tables, point: Point, rng: np.random.Generator) -> list[tuple[KeyedMoments, KeyedMoments]]:
+def lookup_sides(tables: Tables, point: Point, rng: np.random.Generator) -> list[tuple[Moments, Moments]]:
     """Both parts of every run as `joint` lookup sketches say them."""
     noise = Seeded(rng)
 
-    def sketched(exact: np.ndarray, names: tuple[str, ...]) -> list[KeyedMoments]:
+    def sketched(exact: np.ndarray, names: tuple[str, ...]) -> list[Moments]:
         release = MomentRelease(key_plan("joint", "lookup", len(names), point.n, point.keys), point.n)
         with_catch_all = np.pad(exact, ((0, 0), (0, 1), (0, 0), (0, 0)))
         return [moments_of_sketch(release.sketch(table, names, noise)) for table in with_catch_all]

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from saibot.estimate.intervals import Interval, coefficient_interval, gain_interval, r2_interval, stop_quantile
-from saibot.estimate.moments import KeyedMoments, exact_moments
-from saibot.estimate.regression import lookup_gram
+from saibot.estimate.moments import exact_moments
+from saibot.semiring import Moments
 
 pytestmark = pytest.mark.statistical
 OWN, FEATURES = ("x",), ("x", "y")
@@ -33,7 +33,7 @@ class Setting:
     columns: int = 1
 
 
-def table(rng: np.random.Generator, setting: Setting, values: np.ndarray) -> KeyedMoments:
+def table(rng: np.random.Generator, setting: Setting, values: np.ndarray) -> Moments:
     n, d = setting.rows, setting.keys
     keys = rng.integers(0, d, n)
     x = 0.1 + SPREAD * rng.normal(size=n)
@@ -42,7 +42,7 @@ def table(rng: np.random.Generator, setting: Setting, values: np.ndarray) -> Key
     return exact_moments(FEATURES, np.column_stack([x, y]), keys, d)
 
 
-def private(rng: np.random.Generator, exact: KeyedMoments, noise: tuple[float, float, float]) -> KeyedMoments:
+def private(rng: np.random.Generator, exact: Moments, noise: tuple[float, float, float]) -> Moments:
     """As a lookup sketch says it: n public, a global block of sums beside those of the keys."""
     counts, sums, products = noise
     d, m = exact.sums.shape
@@ -65,9 +65,9 @@ def private(rng: np.random.Generator, exact: KeyedMoments, noise: tuple[float, f
     )
 
 
-def fits(moments: KeyedMoments, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def fits(moments: Moments, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     names = [f"z{i}" for i in range(values.shape[1])]
-    gram = lookup_gram(moments, values, names)
+    gram = moments.gram(values, names)
     base, full = gram.fit(OWN, "y", ridge=0.0).theta, gram.fit((*OWN, *names), "y", ridge=0.0).theta
     return np.concatenate([base, np.zeros(len(names))]), full
 
@@ -79,7 +79,7 @@ def ask(values: np.ndarray) -> dict[str, object]:
     return {"own": OWN, "target": "y", "values": values}
 
 
-def draw(rng: np.random.Generator, setting: Setting) -> tuple[np.ndarray, KeyedMoments, KeyedMoments]:
+def draw(rng: np.random.Generator, setting: Setting) -> tuple[np.ndarray, Moments, Moments]:
     values = SPREAD * rng.normal(size=(setting.keys, setting.columns))
     exact = table(rng, setting, values)
     return values, exact, private(rng, exact, setting.noise) if setting.noise else exact

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from saibot.estimate.moments import KeyedMoments, exact_moments
+from saibot.estimate.moments import exact_moments
 from saibot.search import Corpus, RequestKey, SearchOptions, SearchRequest, search
 from saibot.search.shard import ShardRows
 from saibot.search.state import State
 from saibot.search.views import view_id
+from saibot.semiring import Moments
 from saibot.sketch import KeyDomain
 
 pytestmark = pytest.mark.statistical
@@ -32,7 +33,7 @@ class Setting:
     shared: float = 0.0  # of what is left unexplained: the part that rows of a key share
 
 
-def table(rng: np.random.Generator, setting: Setting, values: np.ndarray) -> KeyedMoments:
+def table(rng: np.random.Generator, setting: Setting, values: np.ndarray) -> Moments:
     n, d = setting.rows, setting.keys
     keys = rng.integers(0, d, n)
     x = 0.1 + SPREAD * rng.normal(size=n)
@@ -41,7 +42,7 @@ def table(rng: np.random.Generator, setting: Setting, values: np.ndarray) -> Key
     return exact_moments(("x", "y"), np.column_stack([x, y]), keys, d + 1)
 
 
-def private(rng: np.random.Generator, exact: KeyedMoments, noise: tuple[float, float, float]) -> KeyedMoments:
+def private(rng: np.random.Generator, exact: Moments, noise: tuple[float, float, float]) -> Moments:
     """As a lookup sketch says it: n public, a global block of sums beside those of the keys."""
     counts, sums, products = noise
     d, m = exact.sums.shape
@@ -108,7 +109,7 @@ def population() -> np.ndarray:
     return parts / (parts.sum() + 0.25 * SPREAD**2 + REST**2)
 
 
-def on_the_table(exact: KeyedMoments, values: np.ndarray) -> np.ndarray:
+def on_the_table(exact: Moments, values: np.ndarray) -> np.ndarray:
     """Gains of ordinary least squares on the rows, from their exact products."""
     n = exact.count
     answer = []

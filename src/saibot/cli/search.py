@@ -54,6 +54,7 @@ def search(
     steps: Annotated[int, option_of("steps")] = DEFAULT.steps,
     confidence: Annotated[float, option_of("confidence")] = DEFAULT.confidence,
     interval: Annotated[float, option_of("interval")] = DEFAULT.interval,
+    join: Annotated[str, option_of("join")] = DEFAULT.join,
     joins: Annotated[bool, option_of("joins")] = DEFAULT.joins,
     unions: Annotated[bool, option_of("unions")] = DEFAULT.unions,
     hops: Annotated[bool, option_of("hops", "--hops")] = DEFAULT.hops,
@@ -90,6 +91,7 @@ def search(
         confidence=confidence,
         interval=interval,
         always_first=single,
+        join=join,  # type: ignore[arg-type]  # it checks that itself
         joins=joins,
         unions=unions,
         hops=hops,
@@ -254,7 +256,9 @@ def _next(found: Augmented, corpus: Path | None, out: Path | None, plot: Path | 
         typer.echo(f"drew {plot}")
     if out is not None:
         typer.echo(f"wrote {out}")
-    if not found.columns:
+    if found.result.join != "lookup" and found.result.steps:
+        typer.echo("next: ask the providers for rows; or search with --join lookup for values that join without them.")
+    elif not found.columns:
         typer.echo(
             "next: a finer key, more rows, or sketches with a larger budget; `saibot search --single` shows the best one."
         )

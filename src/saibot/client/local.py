@@ -14,12 +14,13 @@ from saibot.client.keys import places_of, request_key
 from saibot.client.tables import key_codes, numbers, read_columns
 from saibot.domains.aligning import how_spelled
 from saibot.errors import InvalidInput, InvalidTable
-from saibot.estimate.moments import KeyedMoments, exact_moments
+from saibot.estimate.moments import exact_moments
 from saibot.privatize.card import Card
 from saibot.privatize.read import TableLike
 from saibot.privatize.schema import resolve_key
 from saibot.search import SearchRequest
 from saibot.search.terms import FeatureColumn, KeyColumn, Terms, Units
+from saibot.semiring import Moments
 from saibot.sketch import Feature, KeyDomain
 
 Keys = Sequence[str] | Mapping[str, KeyDomain | str | None]
@@ -151,7 +152,7 @@ def _facts(units: dict[str, Units], card: Card | None) -> tuple[Feature, ...]:
         return ()
 
 
-def _moments(values: _Values, units: dict[str, Units], codes: np.ndarray, size: int) -> KeyedMoments:
+def _moments(values: _Values, units: dict[str, Units], codes: np.ndarray, size: int) -> Moments:
     offset = np.array([unit.offset for unit in units.values()])
     scale = np.array([unit.scale for unit in units.values()])
     scaled = (values.columns - offset) / scale

@@ -24,6 +24,7 @@ from saibot.privatize import Card, ReleaseRequest
 from saibot.privatize.read import TableLike
 from saibot.privatize.split import SplitFrames, split_frame
 from saibot.search import Corpus, SearchOptions
+from saibot.search.many_to_many import check_joinable
 from saibot.sketch import Sketch, write_sketch
 from saibot.wire import Question, Result, Search
 
@@ -137,6 +138,7 @@ class Requester:
         epsilon: str | None = None,
         delta: str = "1e-6",
         split: str | None = None,
+        layout: str | None = None,
         progress: Progress = lambda stage, part: None,
     ) -> Sketch:
         """The sketch of the training or the test part: as it is, or privatised now.
@@ -146,9 +148,8 @@ class Requester:
         """
         if is_sketch(part):
             return _may_leave(open_sketch(part))
-        request = _part_request(
-            which, card=card, epsilon=epsilon, delta=delta, key=key, features=tuple(features), split=split
-        )
+        terms: dict[str, Any] = {"key": key, "features": tuple(features), "split": split, "layout": layout}
+        request = _part_request(which, card=card, epsilon=epsilon, delta=delta, **terms)
         return _may_leave(privatised(part, request, self._open_ledger(), progress=progress, note=self.note))
 
     def _open_ledger(self) -> Ledger:
@@ -177,12 +178,14 @@ class Requester:
             raise InvalidInput(
                 "a private request has one key.", hint="Combine several in the card: parts = [...]; or search locally."
             )
-        asked = Question.of(options or SearchOptions(), target=target, features=features)
+        options = options or SearchOptions()
+        asked = Question.of(options, target=target, features=features)
         for part in (train, test):
             if part is not None and is_sketch(part):  # also before the other part is privatised and charged
                 check_may_leave(open_sketch(part))
         terms: dict[str, Any] = {"key": next(iter(keys), None), "card": card, "epsilon": epsilon, "delta": delta}
         terms |= {"features": () if features is None else (*features, target), "split": split}
+        terms |= {"layout": "semiring" if options.join != "lookup" and keys else None}
         given: dict[Literal["train", "test"], Part] = {"train": train}
         if test is not None:
             given["test"] = test
@@ -191,7 +194,9 @@ class Requester:
             check_affordable(tables, self._open_ledger())  # or the first would be paid for nothing
         parts = {which: self.private_part(part, which, progress=progress, **terms) for which, part in given.items()}
         # What the platform would refuse is refused here, before anything is sent.
-        private_request(parts["train"], test=parts.get("test"), target=target, features=features)
+        request = private_request(parts["train"], test=parts.get("test"), target=target, features=features)
+        if options.join != "lookup":
+            check_joinable(request)
         progress("sending the request's sketches", None)
         files = {which: (f"{which}.saibot", write_sketch(part), "application/octet-stream") for which, part in parts.items()}
         answer = self.platform.wire.json("POST", "/v1/searches", files=files, data={"options": asked.model_dump_json()})

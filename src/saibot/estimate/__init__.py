@@ -18,23 +18,19 @@ from saibot.estimate.intervals import (
     stop_quantile,
 )
 from saibot.estimate.lookup import LookupValues, lookup_values, ratio_values, shrink
-from saibot.estimate.many_to_many import gram_of, join_gram, paper_weights, relation_of, unbiased_weights
-from saibot.estimate.moments import KeyedMoments, exact_moments, moments_of_sketch
+from saibot.estimate.many_to_many import Joined, join_gram, joined, paper_weights, unbiased_weights
+from saibot.estimate.moments import exact_moments, moments_of_sketch
 from saibot.estimate.preview import Preview, preview
 from saibot.estimate.profile import Profile, profile
-from saibot.estimate.regression import Fit, Gram, NotPositiveDefinite, fit_linear, lookup_gram, r2_on
 from saibot.estimate.totals import Totals, totals
-from saibot.estimate.union import rescaled, union_moments, union_sketches, union_totals
+from saibot.estimate.union import union_moments, union_sketches
 
 __all__ = [
-    "Fit",
     "GainInterval",
-    "Gram",
     "Interval",
     "JoinNoise",
-    "KeyedMoments",
+    "Joined",
     "LookupValues",
-    "NotPositiveDefinite",
     "Preview",
     "Profile",
     "SlopeNoise",
@@ -43,22 +39,17 @@ __all__ = [
     "computable_bound",
     "exact_moments",
     "fieller_interval",
-    "fit_linear",
     "gain_interval",
-    "gram_of",
     "join_bound",
     "join_gram",
-    "lookup_gram",
+    "joined",
     "lookup_values",
     "moments_of_sketch",
     "paper_weights",
     "preview",
     "profile",
     "r2_interval",
-    "r2_on",
     "ratio_values",
-    "relation_of",
-    "rescaled",
     "shrink",
     "stop_quantile",
     "theorem_bound",
@@ -67,5 +58,4 @@ __all__ = [
     "unbiased_weights",
     "union_moments",
     "union_sketches",
-    "union_totals",
 ]

@@ -25,9 +25,8 @@ import numpy as np
 from scipy.special import chndtr, chndtrinc, ndtri
 
 from saibot.errors import InvalidInput
-from saibot.estimate.moments import KeyedMoments
 from saibot.estimate.quadratic import Problem, Quadratic, RowForm, Sampling
-from saibot.estimate.regression import lookup_gram
+from saibot.semiring import Gram, Moments
 
 Source = Literal["train", "test"]
 
@@ -65,7 +64,7 @@ def stop_quantile(alpha: float, candidates: int) -> float:
 
 
 def gain_interval(
-    moments: KeyedMoments,
+    moments: Moments,
     *,
     own: Sequence[str],
     target: str,
@@ -117,7 +116,7 @@ def gain_interval(
 
 
 def r2_interval(
-    moments: KeyedMoments,
+    moments: Moments,
     *,
     own: Sequence[str],
     target: str,
@@ -144,7 +143,7 @@ def r2_interval(
 
 
 def coefficient_interval(
-    moments: KeyedMoments,
+    moments: Moments,
     *,
     own: Sequence[str],
     target: str,
@@ -161,15 +160,21 @@ def coefficient_interval(
     problem = Problem.of(moments, own, target, values)
     if not 0 < index < problem.size:
         raise InvalidInput(f"the model has the coefficients 1 to {problem.size - 1}, not {index}.")
-    gram = lookup_gram(problem.moments, problem.values).matrix
-    p = len(problem.own)
-    order = [*range(1 + p), *range(2 + p, len(gram)), 1 + p]  # the target last
-    gram = gram[np.ix_(order, order)]
+    looked = [f"looked up {i}" for i in range(problem.values.shape[1])]
+    gram = problem.moments.gram(problem.values, looked)
+    names = (*problem.own, *looked)
     others = [i for i in range(problem.size) if i != index]
-    solved = np.linalg.lstsq(gram[np.ix_(others, others)], gram[np.ix_(others, [index, problem.size])], rcond=1e-14)[0]
+    chosen = [names[i - 1] for i in others[1:]]
+    known = Gram.exact(gram.features, gram.matrix)
+    fit = known.fit(chosen, target, ridge=0.0)
+    # The same inverse explains the feature itself by the others.
+    feature, _ = known.arranged(chosen, names[index - 1])
+    means = feature[0, 1:] / fit.count
+    slopes = fit.inverse @ (feature[1:-1, -1] - feature[0, -1] * means[:-1])
     weights = np.zeros((2, problem.size))
     weights[0, index] = 1.0
-    weights[:, others] = -solved.T
+    weights[0, others] = -np.append(means[-1] - slopes @ means[:-1], slopes)
+    weights[1, others] = -fit.theta
     forms = problem.form(weights[0]), problem.form(weights[1], 1.0)
     return _ratio(
         problem.moments, forms, np.array([[0, 0.5], [0.5, 0]]), np.array([[1.0, 0], [0, 0]]), confidence, sampling, clusters
@@ -180,7 +185,7 @@ def coefficient_interval(
 
 
 def _ratio(
-    moments: KeyedMoments,
+    moments: Moments,
     forms: tuple[RowForm, ...],
     over: np.ndarray,
     under: np.ndarray,

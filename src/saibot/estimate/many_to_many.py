@@ -17,31 +17,45 @@ lookup join (`lookup.py`) answers that case.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul
 from typing import Literal
 
 import numpy as np
 
 from saibot.errors import InvalidInput
-from saibot.estimate.moments import KeyedMoments
-from saibot.estimate.regression import Gram
-from saibot.semiring import Basis, Element, KeyedRelation, distinct
+from saibot.semiring import Gram, Moments, distinct
 
 Estimator = Literal["naive", "unbiased", "paper"]
 
 
-def join_gram(*sides: KeyedMoments, estimator: Estimator = "naive") -> Gram:
-    """Moments over [1, features of all sides] of a join on one key. Names that repeat are numbered as in the semi-ring.
+@dataclass(frozen=True)
+class Joined:
+    """A join as moments: of the whole, and what every key adds to the products around the means (d, m, m)."""
 
-    `naive`: of the join itself, its size the count. `unbiased` and `paper`: of the one table that all sides are projections
-    of, estimated pair by pair of sides, so any number of them can be joined.
+    gram: Gram
+    scatter: np.ndarray
+
+
+def join_gram(*sides: Moments, estimator: Estimator = "naive") -> Gram:
+    """Moments over [1, features of all sides] of a join on one key: see `joined`."""
+    return joined(*sides, estimator=estimator).gram
+
+
+def joined(*sides: Moments, estimator: Estimator = "naive") -> Joined:
+    """A join of two or more tables on one key. Names that repeat are numbered as in the semi-ring.
+
+    `naive`: the join itself, its size the count. `unbiased` and `paper`: the one table that all sides are projections of,
+    estimated pair by pair of sides, so any number of them can be joined.
     """
     if len(sides) < 2:
         raise InvalidInput("a join needs two tables.")
-    if len({len(side.counts) for side in sides}) > 1:
+    if len({len(side) for side in sides}) > 1:
         raise InvalidInput("a join needs one key domain on both sides.", hint="Bring the finer key onto the coarser one.")
     if estimator == "naive":
-        return _naive(sides)
+        product = reduce(mul, sides)
+        return Joined(product.gram(), product.scatter)
     features = sides[0].features
     for side in sides[1:]:
         renamed = distinct(features, side.features)
@@ -50,7 +64,7 @@ def join_gram(*sides: KeyedMoments, estimator: Estimator = "naive") -> Gram:
     for side in sides:
         places.append(slice(start, start + len(side.features)))
         start += len(side.features)
-    matrix, noise = np.zeros((start, start)), np.zeros((start, start))
+    matrix, noise, scatter = np.zeros((start, start)), np.zeros((start, start)), np.zeros((len(sides[0]), start, start))
     count = float(np.mean([side.count for side in sides]))
     matrix[0, 0], noise[0, 0] = count, np.sqrt(sum(side.total_count_noise**2 for side in sides)) / len(sides)
     for place, side in zip(places, sides, strict=True):
@@ -58,12 +72,14 @@ def join_gram(*sides: KeyedMoments, estimator: Estimator = "naive") -> Gram:
         matrix[0, place] = matrix[place, 0] = scale * side.total
         noise[0, place] = noise[place, 0] = scale * side.total_noise
         matrix[place, place], noise[place, place] = scale * side.products, scale * side.product_noise
+        scatter[:, place, place] = scale * side.scatter
     for i, (here, left) in enumerate(zip(places, sides, strict=True)):
         for there, right in list(zip(places, sides, strict=True))[i + 1 :]:
-            block, error = _cross(left, right, estimator)
+            block, error, by_key = _cross(left, right, estimator)
             matrix[here, there], matrix[there, here] = count * block, count * block.T
             noise[here, there], noise[there, here] = count * error, count * error.T
-    return Gram(features, matrix, noise)
+            scatter[:, here, there], scatter[:, there, here] = count * by_key, count * by_key.transpose(0, 2, 1)
+    return Joined(Gram(features, matrix, noise), scatter[:, 1:, 1:])
 
 
 def unbiased_weights(counts: np.ndarray) -> tuple[float, float]:
@@ -82,63 +98,11 @@ def paper_weights(*, rows: float, keys: int) -> tuple[float, float]:
     return (rows - 1) / (keys - 1), -(rows - keys) / (keys - 1)
 
 
-def relation_of(moments: KeyedMoments, *, part: str = "key", keys: np.ndarray | None = None) -> KeyedRelation:
-    """Moments as a relation of the semi-ring, to be joined over several keys and unions; needs order 2 per key."""
-    if moments.key_products is None:
-        raise InvalidInput(
-            "a many-to-many join needs products per key, which this sketch does not hold.",
-            hint="Privatise it with --layout semiring, or use a lookup join.",
-        )
-    basis = Basis(moments.features, 2)
-    values = np.empty((len(moments.counts), basis.size))
-    values[:, 0], values[:, basis.slice(1)] = moments.counts, moments.sums
-    values[:, basis.squares] = moments.key_products
-    return KeyedRelation(basis, (part,), (np.arange(len(values)) if keys is None else keys,), values)
-
-
-def gram_of(element: Element) -> Gram:
-    """The Gram matrix of an element of order 2, say of `(a * b * c).gamma()`: whatever was joined, as it is."""
-    m = len(element.basis.features)
-    matrix = np.empty((1 + m, 1 + m))
-    matrix[0, 0] = element.count
-    matrix[0, 1:] = matrix[1:, 0] = element.sums
-    matrix[1:, 1:] = element.products
-    return Gram(element.basis.features, matrix, np.zeros_like(matrix))
-
-
 # ------------------------------------------------------------------------------------------------ inside
 
 
-def _naive(sides: Sequence[KeyedMoments]) -> Gram:
-    """Values by the semi-ring, and their noise too: for independent factors Var(xy) = E[x^2] E[y^2] - mean^2 mean^2."""
-    joined = [relation_of(side) for side in sides]
-    noise = [_noise_of(side, relation) for side, relation in zip(sides, joined, strict=True)]
-    clean = [np.maximum(relation.values**2 - sigma**2, 0) for relation, sigma in zip(joined, noise, strict=True)]
-
-    def product(values: Sequence[np.ndarray]) -> Gram:
-        result, *others = (
-            KeyedRelation(relation.basis, relation.parts, relation.keys, value)
-            for relation, value in zip(joined, values, strict=True)
-        )
-        for other in others:
-            result = result * other
-        return gram_of(result.gamma())
-
-    value = product([relation.values for relation in joined])
-    square = product([c + sigma**2 for c, sigma in zip(clean, noise, strict=True)]).matrix
-    return Gram(value.features, value.matrix, np.sqrt(np.maximum(square - product(clean).matrix, 0)))
-
-
-def _noise_of(side: KeyedMoments, relation: KeyedRelation) -> np.ndarray:
-    basis = relation.basis
-    noise = np.empty_like(relation.values)
-    noise[:, 0], noise[:, basis.slice(1)] = side.count_noise, side.sum_noise[:, None]
-    noise[:, basis.squares] = 0.0 if side.key_product_noise is None else side.key_product_noise
-    return noise
-
-
-def _cross(left: KeyedMoments, right: KeyedMoments, estimator: Estimator) -> tuple[np.ndarray, np.ndarray]:
-    """E[f1 f2] of the table behind two projections, and the standard deviation of its noise (first order)."""
+def _cross(left: Moments, right: Moments, estimator: Estimator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """E[f1 f2] of the table behind two projections, the deviation of its noise (first order), and its covariance by key."""
     # The very sum that the other moments of the join were weighted with, or offsets would not cancel. But sum c^2 >= n^2/d
     # for any counts: where noise has it far below, that bound says more.
     pairs, least = float(left.counts @ right.counts), max(left.count * right.count / len(left.counts), 1.0)
@@ -160,14 +124,16 @@ def _cross(left: KeyedMoments, right: KeyedMoments, estimator: Estimator) -> tup
         # Under noise that swamps the counts there is no telling strangers apart: the join is taken as it is.
         factor = (1 - 1 / n) / gap if gap > 1e-6 * n / pairs else 1.0
         value = np.outer(own_left, own_right) + factor * (together - np.outer(mean_left, mean_right))
+    apart = (left.sums - np.outer(left.counts, mean_left)), (right.sums - np.outer(right.counts, mean_right))
+    by_key = factor / pairs * apart[0][:, :, None] * apart[1][:, None, :]
     variance, unit = _product_noise(_residuals(left, own_left), _residuals(right, own_right))
     moved = np.hypot(np.outer(left.total_noise / n, own_right), np.outer(own_left, right.total_noise / n))
-    return value, np.hypot(factor / pairs * unit * np.sqrt(variance), moved)
+    return value, np.hypot(factor / pairs * unit * np.sqrt(variance), moved), by_key
 
 
-def _residuals(side: KeyedMoments, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _residuals(side: Moments, means: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Per-key sums around the mean, and the standard deviation of their noise."""
-    noise = np.hypot(side.sum_noise[:, None], np.outer(side.count_noise, means))
+    noise = np.hypot(side.sum_noise, np.outer(side.count_noise, means))
     return side.sums - np.outer(side.counts, means), noise
 
 

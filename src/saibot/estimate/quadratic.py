@@ -15,8 +15,8 @@ from typing import Literal
 import numpy as np
 
 from saibot.errors import InvalidInput
-from saibot.estimate.moments import KeyedMoments
-from saibot.estimate.regression import total_error
+from saibot.semiring import Moments
+from saibot.semiring.moving import total_error
 
 Sampling = Literal["rows", "keys"]
 
@@ -25,13 +25,13 @@ Sampling = Literal["rows", "keys"]
 class Problem:
     """A regression on a request's own features and on values looked up by key (D, j), and the statistics to judge it by."""
 
-    moments: KeyedMoments
+    moments: Moments
     own: tuple[str, ...]
     target: str
     values: np.ndarray
 
     @classmethod
-    def of(cls, moments: KeyedMoments, own: Sequence[str], target: str, values: np.ndarray | None = None) -> Problem:
+    def of(cls, moments: Moments, own: Sequence[str], target: str, values: np.ndarray | None = None) -> Problem:
         d = len(moments.counts)
         columns = np.zeros((d, 0)) if values is None else np.asarray(values, dtype=float).reshape(d, -1)
         return cls(moments.select((*own, target)), tuple(own), target, columns)
@@ -77,7 +77,7 @@ class RowForm:
 class Quadratic:
     """sum over rows of sum_ij A_ij f_i f_j, for row forms f."""
 
-    moments: KeyedMoments
+    moments: Moments
     forms: tuple[RowForm, ...]
     A: np.ndarray
 
@@ -108,7 +108,7 @@ class Quadratic:
             return 0.0
         h0, h1, G = self._functional()
         errors = [total_error(h0, moments.count_noise, moments.total_count_noise)]
-        errors += [total_error(h1[:, i], moments.sum_noise, float(moments.total_noise[i])) for i in range(len(G))]
+        errors += [total_error(h1[:, i], moments.sum_noise[:, i], float(moments.total_noise[i])) for i in range(len(G))]
         # Off the diagonal a product stands twice in the sum and was released once.
         once = np.triu(2 * G) - np.diag(np.diag(G))
         return float(np.sum(np.square(errors)) + np.sum((once * moments.product_noise) ** 2))
@@ -122,18 +122,18 @@ class Quadratic:
 
     def _between_keys(self, clusters: np.ndarray | None) -> float:
         moments, (h0, h1, G) = self.moments, self._functional()
-        once = np.triu(2 * G) - np.diag(np.diag(G))
-        parts = h0 * moments.counts + np.sum(h1 * moments.sums, axis=1)
-        noise = (h0 * moments.count_noise) ** 2 + np.sum(h1**2, axis=1) * moments.sum_noise**2
-        if moments.key_products is not None and moments.key_product_noise is not None:
-            parts = parts + np.einsum("kij,ij->k", moments.key_products, G)
-            noise = noise + np.sum((once * moments.key_product_noise) ** 2)
-        else:
-            # Products of a single key were not released: its rows get their share of the whole table's.
-            each = float(np.sum(G * moments.products)) / max(moments.count, 1.0)
-            parts = parts + each * moments.counts
-            noise = noise - (h0 * moments.count_noise) ** 2 + ((h0 + each) * moments.count_noise) ** 2
-        counts = moments.counts
+        counts, by_key = moments.counts, moments.key_products
+        # Where products of a single key were not released, its rows get their share of the whole table's.
+        each = 0.0 if by_key is not None else float(np.sum(G * moments.products)) / max(moments.count, 1.0)
+        parts = (h0 + each) * counts + np.sum(h1 * moments.sums, axis=1)
+        if by_key is not None:
+            parts = parts + np.einsum("kij,ij->k", by_key, G)
+        noise: np.ndarray = np.zeros(len(counts))
+        if not moments.exact:
+            noise = ((h0 + each) * moments.count_noise) ** 2 + np.sum((h1 * moments.sum_noise) ** 2, axis=1)
+            if moments.key_product_noise is not None:
+                once = np.triu(2 * G) - np.diag(np.diag(G))
+                noise = noise + np.sum((once * moments.key_product_noise) ** 2, axis=(1, 2))
         if clusters is not None:
             parts, noise, counts = (np.bincount(clusters, column) for column in (parts, noise, counts))
         # Few keys: one degree of freedom for each coefficient, and (t/z)^2 of Student's t for a 90 % interval.

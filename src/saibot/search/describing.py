@@ -23,13 +23,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from saibot.estimate.intervals import GainInterval, coefficient_interval, gain_interval
-from saibot.estimate.moments import KeyedMoments
 from saibot.estimate.quadratic import Sampling
-from saibot.estimate.regression import Fit, lookup_gram
 from saibot.search.engine import Candidate
 from saibot.search.potential import signal_share
 from saibot.search.result import Found
 from saibot.search.views import View
+from saibot.semiring import Fit, Moments
 from saibot.wire import SearchOptions
 from saibot.wire.result import Pair
 
@@ -40,7 +39,7 @@ SILENT = 0.02  # least share of a feature's spread that must be signal for its v
 class Table:
     """The training table at some step: moments over the finest keys, and the columns that were joined so far."""
 
-    moments: KeyedMoments
+    moments: Moments
     target: str
     lookups: tuple[np.ndarray, ...]
     private: bool
@@ -50,15 +49,22 @@ class Table:
         return tuple(name for name in self.moments.features if name != self.target)
 
     @cached_property
-    def _by_view(self) -> dict[int, tuple[View, KeyedMoments]]:
+    def _by_view(self) -> dict[int, tuple[View, Moments]]:
         return {}
 
-    def grouped(self, view: View) -> KeyedMoments:
+    def grouped(self, view: View) -> Moments:
         """The moments by the keys of one domain, own features first and the target last; made once for all candidates."""
         if id(view) not in self._by_view:
             found = self.moments.onto(view.index, view.size).select((*self.own, self.target))
             self._by_view[id(view)] = view, found  # the view, too: while it lives, its id is its own
         return self._by_view[id(view)][1]
+
+    @cached_property
+    def fit(self) -> Fit:
+        """The model before any candidate; solved once for all of them."""
+        names = [f"z{i}" for i in range(len(self.lookups))]
+        values = np.column_stack(self.lookups) if self.lookups else None
+        return self.moments.gram(values, names).fit((*self.own, *names), self.target, ridge=0.0)
 
     @property
     def sampling(self) -> Sampling | None:
@@ -118,7 +124,7 @@ def _note(candidates: Sequence[Candidate], gain: GainInterval) -> str:
     return "; ".join(part for part in (doubt, candidates[0].view.note) if part)
 
 
-def _coverage(moments: KeyedMoments, candidate: Candidate) -> float:
+def _coverage(moments: Moments, candidate: Candidate) -> float:
     """The share of the request's rows whose key is in the provider's domain."""
     inside = float(moments.counts[candidate.view.index < candidate.view.size - 1].sum())
     return min(max(inside / max(moments.count, 1.0), 0.0), 1.0)
@@ -128,7 +134,7 @@ def _coverage(moments: KeyedMoments, candidate: Candidate) -> float:
 class _Regression:
     """The target on own features and looked-up values, the last `added` of them new: coefficients without and with those."""
 
-    moments: KeyedMoments
+    moments: Moments
     own: tuple[str, ...]
     target: str
     values: np.ndarray  # (keys, columns)
@@ -149,11 +155,9 @@ class _Regression:
             moments, clusters = table.grouped(view), None
             values = np.column_stack([candidate.own_values() for candidate in candidates])
         names = [f"z{i}" for i in range(values.shape[1])]
-        gram = lookup_gram(moments, values, names, features=(*table.own, table.target))
-        fits = [gram.fit((*table.own, *used), table.target, ridge=0.0) for used in (names[:-added], names)]
-        narrow, wide = fits
-        assert isinstance(narrow, Fit) and isinstance(wide, Fit)
-        base = np.concatenate([narrow.theta, np.zeros(added)])
+        gram = moments.select((*table.own, table.target)).gram(values, names)
+        wide = gram.fit((*table.own, *names), table.target, ridge=0.0)
+        base = np.concatenate([table.fit.theta, np.zeros(added)])
         return cls(moments, table.own, table.target, values, added, clusters, base, wide.theta, wide.tss)
 
     def gain(self, confidence: float, sampling: Sampling | None) -> GainInterval:

@@ -49,6 +49,7 @@ def result_of(found: SearchResult, request: SearchRequest, *, at_home: bool) -> 
         candidates=found.candidates,
         unions=found.unions,
         rank=found.rank,
+        join=found.join,
         interval_confidence=found.interval_confidence,
         stopped=found.stopped,
         rows=Rows(train=int(request.train.count), test=None if request.test is None else int(request.test.count)),
@@ -58,7 +59,7 @@ def result_of(found: SearchResult, request: SearchRequest, *, at_home: bool) -> 
         ),
         columns=tuple(columns),
         model=None if found.final is None else _model(request, found.final, lookups),
-        notes=request.terms.notes,
+        notes=(*request.terms.notes, *found.notes),
         at_home=at_home,
     )
 

@@ -66,7 +66,7 @@ def expected_gains(
         rho = given.deviations @ e / (s * tau) / (1 / prior + given.reliability @ (e / s) ** 2)
         total += given.deviations @ (n * e) + rho * tau * ((1 - given.reliability) @ (n * e**2)) / s
         spread += tau**2
-    gains: np.ndarray = total**2 / (state.count * state.gram()[2] * np.maximum(spread, 1e-300))
+    gains: np.ndarray = total**2 / (state.count * state.tss * np.maximum(spread, 1e-300))
     return np.asarray(np.minimum(gains, 1.0))
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from scipy.special import fdtri, ndtri, stdtrit
 
 from saibot.estimate.intervals import r2_interval
-from saibot.estimate.moments import KeyedMoments
 from saibot.search.corpus import Corpus
 from saibot.search.describing import Table, describe, silent
 from saibot.search.engine import Board, Candidate, Engine, Group, identity
@@ -23,6 +22,7 @@ from saibot.search.result import Found, SearchResult, Step
 from saibot.search.state import State
 from saibot.search.steadying import training_state
 from saibot.search.unions import Addition, UnionScore, additions, coefficients, describe_union, enlarged, score_union
+from saibot.semiring import Moments
 from saibot.wire import Dropped, SearchOptions
 
 Progress = Callable[[str, float | None], None]
@@ -163,7 +163,7 @@ class _Work:
         values = [values for _, values in self.lookups]
         return describe_union(addition, self.train, after, self._held_out(), values, self.options.interval)
 
-    def _held_out(self) -> KeyedMoments:
+    def _held_out(self) -> Moments:
         assert self.request.test is not None
         return self.request.test.select(self.moments.features)
 
@@ -171,7 +171,7 @@ class _Work:
         quantile = float(ndtri(1 - (1 - self.options.confidence) / (2 * max(len(self), 1))))
         return found.lower(quantile) > 0
 
-    def _rebuilt(self, moments: KeyedMoments) -> State:
+    def _rebuilt(self, moments: Moments) -> State:
         """The enlarged table around its own means, with the lookups that were taken."""
         state = training_state(moments, self.request.target)
         for name, values in self.lookups:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from saibot.errors import InvalidInput
-from saibot.estimate.moments import KeyedMoments
 from saibot.privacy import Neighbours
 from saibot.search.terms import Terms
 from saibot.search.views import RequestKey
+from saibot.semiring import Moments
 from saibot.sketch import Feature
 
 
@@ -16,8 +16,8 @@ from saibot.sketch import Feature
 class SearchRequest:
     """A request on the one code path of both ways to ask: `private` moments carry noise, local ones are exact."""
 
-    train: KeyedMoments
-    test: KeyedMoments | None
+    train: Moments
+    test: Moments | None
     target: str
     key: RequestKey | None
     name: str = "request"

@@ -17,7 +17,7 @@ from saibot.wire.result import Pair
 class Found:
     """A candidate with its score at one step."""
 
-    kind: Literal["join", "union"]
+    kind: Literal["join", "many-to-many", "union"]
     dataset: str
     digest: str
     feature: str | None  # None for a union, and for several features taken together
@@ -79,5 +79,7 @@ class SearchResult:
     unions: int = 0  # of the candidates
     rank: str = "usable"
     interval_confidence: float = 0.9
+    join: str = "lookup"
+    notes: tuple[str, ...] = ()  # what the numbers rest on, where that is not the same for all searches
     base_test_interval: Pair | None = None
     final: State | None = field(default=None, repr=False, compare=False)  # the training table after the last step

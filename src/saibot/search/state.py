@@ -11,51 +11,50 @@ from functools import cached_property
 
 import numpy as np
 
-from saibot.errors import InvalidInput
-from saibot.estimate.moments import KeyedMoments
 from saibot.search.scoring import Base
+from saibot.semiring import Fit, Gram, Moments
 
 
 @dataclass(frozen=True)
 class State:
-    """Moments over the request's finest keys, features in scaled units around an origin: the training table's means."""
+    """Moments over the request's finest keys, in scaled units around an origin: the training table's means.
 
-    features: tuple[str, ...]
+    The noise of per-key sums is that before they were moved to the origin: counts and sums are noisy apart.
+    """
+
+    moments: Moments
     target: str
-    counts: np.ndarray
-    sums: np.ndarray  # (D, m)
-    products: np.ndarray  # (m, m)
-    total: np.ndarray  # (m,), sums of the whole table: 0 for a table around its own means
-    count: float
-    ridge: float  # the size of the noise in the squares of the own features; 0 for an exact request
-    key_noise: tuple[np.ndarray, np.ndarray]  # (D,) each: variance of the noise of a count and of a sum
     origin: np.ndarray  # (m,), one for every feature
     own: int  # how many features are the request's own; lookups follow
 
     @classmethod
-    def of(cls, moments: KeyedMoments, target: str, *, origin: np.ndarray | None = None) -> State:
+    def of(cls, moments: Moments, target: str, *, origin: np.ndarray | None = None) -> State:
         """Around the table's means (which keeps year columns from cancelling), or around those of another table."""
         moments.position(target)
         mean = moments.means if origin is None else origin
-        n = max(moments.count, 1.0)
-        total = moments.total - n * mean
-        products = (
-            moments.products - np.outer(moments.total, mean) - np.outer(mean, moments.total) + n * np.outer(mean, mean)
-        )
-        ridge = float(np.max(np.diag(moments.product_noise), initial=0.0))
-        return cls(
-            features=moments.features,
-            target=target,
+        moved = replace(moments, count=max(moments.count, 1.0)).rescale(np.ones(len(mean)), -mean)
+        moved = replace(
+            moved,
             counts=smoothed_counts(moments),
-            sums=moments.sums - moments.counts[:, None] * mean,
-            products=(products + products.T) / 2,
-            total=total,
-            count=n,
-            ridge=ridge,
-            key_noise=(moments.count_noise**2, moments.sum_noise**2),
-            origin=mean,
-            own=len(moments.features),
+            products=(moved.products + moved.products.T) / 2,
+            sum_noise=moments.sum_noise,
+            product_noise=moments.product_noise,
+            key_products=None,
+            key_product_noise=None,
         )
+        return cls(moved, target, mean, len(moments.features))
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return self.moments.features
+
+    @property
+    def counts(self) -> np.ndarray:
+        return self.moments.counts
+
+    @property
+    def count(self) -> float:
+        return self.moments.count
 
     def centre_of(self, values: np.ndarray) -> float:
         """The mean that a column of per-key values has on this table."""
@@ -63,21 +62,8 @@ class State:
 
     def with_lookup(self, name: str, values: np.ndarray, *, centre: float) -> State:
         """Join a column whose value for finest key k is `values[k]`, taken around `centre`."""
-        if name in self.features:
-            raise InvalidInput(f"the request has a feature {name!r} already.")
-        deviation = values - centre
-        column = self.counts * deviation
-        cross = self.sums.T @ deviation
-        square = float(column @ deviation)
-        products = np.block([[self.products, cross[:, None]], [cross[None, :], np.array([[square]])]])
-        return replace(
-            self,
-            features=(*self.features, name),
-            sums=np.column_stack([self.sums, column]),
-            total=np.append(self.total, column.sum()),
-            origin=np.append(self.origin, centre),
-            products=products,
-        )
+        moments = self.moments.with_lookup(name, values - centre)
+        return replace(self, moments=moments, origin=np.append(self.origin, centre))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,54 +74,40 @@ class State:
         y = self.features.index(self.target)
         return [i for i in range(len(self.features)) if i != y], y
 
-    def gram(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """Centred Gram matrix of the features, their products with the target, and the target's sum of squares.
-
-        Noise can push the matrix out of the positive definite ones; its eigenvalues are lifted to the noise's own size.
-        """
-        x, y = self._split()
-        square = self.products[np.ix_(x, x)].copy()
-        if self.ridge and len(x):
-            floor = self.ridge
-            values, vectors = np.linalg.eigh(square)
-            if values[0] < floor:
-                square = (vectors * np.maximum(values, floor)) @ vectors.T
-        tss = float(self.products[y, y])
-        return square, self.products[x, y], max(tss, self.ridge, 1e-300)
-
     @cached_property
-    def _model(self) -> tuple[np.ndarray, np.ndarray, float, float]:
-        """Inverse Gram matrix, coefficients, what they explain, and the target's sum of squares; solved once per state."""
-        square, cross, tss = self.gram()
-        inverse = _inverse(square)
-        theta: np.ndarray = inverse @ cross
-        return inverse, theta, float(cross @ theta), tss
+    def fit(self) -> Fit:
+        """The model of these moments, through their origin; solved once per state."""
+        whole = self.moments.gram()
+        matrix, noise = whole.matrix.copy(), whole.noise.copy()
+        matrix[0, 1:] = matrix[1:, 0] = noise[0, :] = noise[:, 0] = 0.0
+        return Gram(whole.features, matrix, noise).fit(self.names, self.target, ridge=0.0)
+
+    @property
+    def tss(self) -> float:
+        """The target's sum of squares, not below the noise that it carries."""
+        y = self.features.index(self.target)
+        return max(self.fit.tss, float(self.moments.product_noise[y, y]), 1e-300)
 
     def theta(self) -> np.ndarray:
         """Coefficients of the features around their means."""
-        return self._model[1]
+        return self.fit.coefficients
 
     def r2(self) -> float:
         """Of the current model on these very moments, in [0, 1]."""
-        _, _, explained, tss = self._model
-        return min(max(explained / tss, 0.0), 1.0)
+        return self.fit.r2
 
     def r2_of(self, model: State) -> float:
         """Of a model fitted on another table with the same features, at most 1: how it does on this one."""
         x, y = self._split()
-        theta = model.theta()
         # The model passes through its own table's means, which may lie beside this table's origin.
         shift = model.origin - self.origin
-        level = float(shift[y] - theta @ shift[x])
-        unexplained = self.products[y, y] - 2 * theta @ self.products[x, y] + theta @ self.products[np.ix_(x, x)] @ theta
-        unexplained += self.count * level**2 - 2 * level * (self.total[y] - theta @ self.total[x])
-        spread = max(float(self.products[y, y] - self.total[y] ** 2 / self.count), self.ridge, 1e-300)
-        return float(min(1.0 - unexplained / spread, 1.0))
+        moved = replace(model.fit, intercept=float(shift[y] - model.theta() @ shift[x]))
+        return self.moments.gram().r2_of(moved)
 
     def residual_sums(self) -> np.ndarray:
         """E_k: the sum over each key's rows of what the current model leaves unexplained."""
         x, y = self._split()
-        residual: np.ndarray = self.sums[:, y] - self.sums[:, x] @ self.theta()
+        residual: np.ndarray = self.moments.sums[:, y] - self.moments.sums[:, x] @ self.theta()
         return residual
 
     def residual_noise(self) -> np.ndarray:
@@ -144,7 +116,8 @@ class State:
         own = [i for i in x if i < self.own]
         theta = self.theta()[: len(own)]
         level = float(self.origin[y] - theta @ self.origin[own])
-        variance: np.ndarray = self.key_noise[1] * (1 + theta @ theta) + self.key_noise[0] * level**2
+        counts, sums = self.moments.count_noise**2, self.moments.sum_noise**2
+        variance: np.ndarray = sums[:, y] + sums[:, own] @ theta**2 + counts * level**2
         return variance
 
     @staticmethod
@@ -165,24 +138,23 @@ class State:
     def base(self, index: np.ndarray, size: int) -> Base:
         """Everything the sweep needs, grouped by the keys of one domain: `index` places every finest key in it."""
         x, y = self._split()
-        model, theta, _, tss = self._model
         p = 1 + len(x)
         inverse = np.zeros((p, p))
         inverse[0, 0] = 1 / self.count
-        inverse[1:, 1:] = model
+        inverse[1:, 1:] = self.fit.inverse
 
         def grouped(column: np.ndarray) -> np.ndarray:
             return np.bincount(index, column, size)
 
         counts = grouped(self.counts)
-        sums = [grouped(self.sums[:, i]) for i in x]
-        target = grouped(self.sums[:, y])
+        sums = [grouped(self.moments.sums[:, i]) for i in x]
+        target = grouped(self.moments.sums[:, y])
         residuals = grouped(self.residual_sums())
         weight = self._residual_weights(residuals, counts, grouped(self.residual_noise()))
         return Base(
             inverse=inverse,
-            theta=np.append(0.0, theta),
-            tss=tss,
+            theta=np.append(0.0, self.theta()),
+            tss=self.tss,
             count=self.count,
             residual_total=float(residuals.sum()),
             weight_total=float(weight.sum()),
@@ -193,7 +165,7 @@ class State:
         )
 
 
-def smoothed_counts(moments: KeyedMoments) -> np.ndarray:
+def smoothed_counts(moments: Moments) -> np.ndarray:
     """Counts pulled towards their mean by as much as their noise deserves, none of them negative; exact ones as they are."""
     noise = float(np.mean(moments.count_noise**2))
     if not noise:
@@ -201,13 +173,3 @@ def smoothed_counts(moments: KeyedMoments) -> np.ndarray:
     mean = moments.count / len(moments.counts)
     spread = max(float(np.mean((moments.counts - mean) ** 2)) - noise, 0.0)
     return np.maximum(mean + spread / (spread + noise) * (moments.counts - mean), 0.0)
-
-
-def _inverse(square: np.ndarray) -> np.ndarray:
-    """Taken in correlation units, so that features of very different size do not drown each other."""
-    if not len(square):
-        return square
-    scale = np.sqrt(np.maximum(np.diag(square), 1e-300))
-    inner = np.linalg.pinv(square / np.outer(scale, scale), rcond=1e-12, hermitian=True)
-    answer: np.ndarray = inner / np.outer(scale, scale)
-    return answer

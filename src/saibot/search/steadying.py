@@ -16,16 +16,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from saibot.estimate.moments import KeyedMoments
 from saibot.search.state import State, smoothed_counts
+from saibot.semiring import Moments
 
 
-def training_state(moments: KeyedMoments, target: str) -> State:
+def training_state(moments: Moments, target: str) -> State:
     """The training table as the search sees it, around its own means."""
     return State.of(steadied(moments, target), target)
 
 
-def steadied(moments: KeyedMoments, target: str) -> KeyedMoments:
+def steadied(moments: Moments, target: str) -> Moments:
     """The same moments with per-key sums of own features drawn to what the whole table says of them."""
     noise = moments.sum_noise**2
     if not noise.any():
@@ -38,9 +38,9 @@ def steadied(moments: KeyedMoments, target: str) -> KeyedMoments:
             continue
         centre = counts * float(moments.means[i])
         excess = moments.sums[:, i] - centre
-        spread = max(float(np.mean(excess**2 - noise)), 0.0)
-        sure = float(np.sum(_reliability(spread * weight, noise) ** 2))
-        sums[:, i] = centre + _reliability(spread * weight * sure / (sure + 4), noise) * excess
+        spread = max(float(np.mean(excess**2 - noise[:, i])), 0.0)
+        sure = float(np.sum(_reliability(spread * weight, noise[:, i]) ** 2))
+        sums[:, i] = centre + _reliability(spread * weight * sure / (sure + 4), noise[:, i]) * excess
     return replace(moments, sums=sums)
 
 

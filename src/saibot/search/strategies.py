@@ -8,6 +8,7 @@ from saibot.errors import InvalidInput
 from saibot.search.corpus import Corpus
 from saibot.search.exhaustive import Exhaustive
 from saibot.search.greedy import Greedy, Progress
+from saibot.search.many_to_many import ManyToMany
 from saibot.search.request import SearchRequest
 from saibot.search.result import SearchResult
 from saibot.wire import SearchOptions
@@ -36,4 +37,8 @@ def search(
     if not len(corpus):
         raise InvalidInput("the corpus is empty.", hint="Add sketches to it first.")
     options = options or SearchOptions()
+    if options.join != "lookup":
+        if strategy is not None:
+            raise InvalidInput("many-to-many joins are searched step by step.", hint="Leave the strategy out.")
+        strategy = ManyToMany()
     return (strategy or STRATEGIES[options.strategy]()).search(request, corpus, options, progress=progress)

@@ -9,19 +9,19 @@ that differ by d, and the privacy noise of the products that it is a linear func
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from saibot.discover.unions import Addable, find_unions
 from saibot.estimate.intervals import gain_interval
-from saibot.estimate.moments import KeyedMoments, moments_of_sketch
-from saibot.estimate.union import rescaled, union_moments
+from saibot.estimate.moments import moments_of_sketch
 from saibot.search.corpus import Corpus
 from saibot.search.request import SearchRequest
 from saibot.search.result import Found
 from saibot.search.state import State
 from saibot.search.views import RequestKey, key_id, view_id
+from saibot.semiring import Moments
 from saibot.wire import Dropped
 
 
@@ -31,7 +31,7 @@ class Addition:
 
     dataset: str
     digest: str
-    moments: KeyedMoments
+    moments: Moments
     keyed: bool
     how: str
 
@@ -75,23 +75,28 @@ def _load(answer: Addable, request: SearchRequest, corpus: Corpus) -> Addition:
     chosen = moments_of_sketch(sketch).select(tuple(each.sketch for each in answer.features))
     scale = np.array([each.factor for each in answer.features])
     shift = np.array([each.shift for each in answer.features])
-    moved = rescaled(chosen, scale, shift)
-    named = KeyedMoments(**{**moved.__dict__, "features": tuple(each.request for each in answer.features)})
+    named = chosen.rescale(scale, shift).rename(tuple(each.request for each in answer.features))
     key, header = request.key, sketch.header
     same = key is not None and header.key is not None and np.array_equal(key.places, RequestKey.product(key.parts).places)
     keyed = bool(same and key_id(header.key) == view_id([d.keys_digest for _, d in key.parts]))  # type: ignore[union-attr,arg-type]
     if not keyed:
-        named = named.onto(np.zeros(len(named.counts), np.int64), 1)
+        named = named.whole()
     return Addition(answer.dataset, answer.digest, named, keyed, answer.explain())
 
 
-def enlarged(train: KeyedMoments, addition: Addition) -> KeyedMoments:
+def enlarged(train: Moments, addition: Addition) -> Moments:
     """The training table with further rows; without common keys, its per-key statistics stay those of its own rows."""
     if addition.keyed:
-        return union_moments([train, addition.moments])
-    whole = union_moments([train.onto(np.zeros(len(train.counts), np.int64), 1), addition.moments])
-    kept = {"counts": train.counts, "sums": train.sums, "count_noise": train.count_noise, "sum_noise": train.sum_noise}
-    return KeyedMoments(**{**whole.__dict__, **kept, "key_products": None, "key_product_noise": None})
+        return train + addition.moments
+    return replace(
+        train.whole() + addition.moments,
+        counts=train.counts,
+        sums=train.sums,
+        count_noise=train.count_noise,
+        sum_noise=train.sum_noise,
+        key_products=None,
+        key_product_noise=None,
+    )
 
 
 def score_union(current: State, after: State, test: State, noise: np.ndarray) -> UnionScore:
@@ -100,8 +105,8 @@ def score_union(current: State, after: State, test: State, noise: np.ndarray) ->
     x = [i for i, name in enumerate(test.features) if name != test.target]
     y = test.features.index(test.target)
     gain = test.r2_of(after) - test.r2_of(current)
-    square = test.products[np.ix_(x, x)]
-    tss = max(float(test.products[y, y]), 1e-300)
+    square = test.moments.products[np.ix_(x, x)]
+    tss = max(float(test.moments.products[y, y]), 1e-300)
     moved = now - before
     residual = max(tss * (1 - test.r2_of(current)), 0.0) / test.count
     sampling = 4 * residual * max(float(moved @ square @ moved), 0.0)
@@ -116,7 +121,7 @@ def score_union(current: State, after: State, test: State, noise: np.ndarray) ->
 
 
 def describe_union(
-    addition: Addition, before: State, after: State, test: KeyedMoments, lookups: Sequence[np.ndarray], level: float
+    addition: Addition, before: State, after: State, test: Moments, lookups: Sequence[np.ndarray], level: float
 ) -> Found:
     """What the further rows do for the held-out part, with the exact interval of that gain (A6).
 

@@ -1,4 +1,8 @@
-"""The algebra that sketches live in: monomials, elements, keyed relations.
+"""The algebra that sketches live in, and the regression that its numbers give.
+
+`Moments` is what everything above computes with: count, sums and products by key, with the noise they carry, and `Gram`
+those of a whole table, with the one solver (`Gram.fit`, `solve`). `Element` and `KeyedRelation` are the same algebra of any
+order, in exact integers: its laws are tested on them.
 
 An `Element` holds the sums of all monomials up to order k over some rows. Adding two elements is the union of
 the rows, multiplying them all pairs; a `KeyedRelation` does both for every join key at once. Statistics of a
@@ -27,9 +31,12 @@ from saibot.semiring.errors import (
     SemiringError,
     UnknownMonomial,
 )
+from saibot.semiring.gram import Fit, Gram, NotPositiveDefinite, adjusted
+from saibot.semiring.moments import Moments
 from saibot.semiring.monomial import ONE, Basis, Monomial, lift
 from saibot.semiring.product import distinct, multiply, product_basis
 from saibot.semiring.relation import KeyedRelation
+from saibot.semiring.solve import Solutions, solve
 
 __all__ = [
     "ONE",
@@ -37,14 +44,21 @@ __all__ = [
     "BasisMismatch",
     "Element",
     "FeatureNameError",
+    "Fit",
+    "Gram",
     "IntegerOverflow",
     "KeyPartError",
     "KeyedRelation",
+    "Moments",
     "Monomial",
+    "NotPositiveDefinite",
     "SemiringError",
+    "Solutions",
     "UnknownMonomial",
+    "adjusted",
     "distinct",
     "lift",
     "multiply",
     "product_basis",
+    "solve",
 ]

@@ -53,6 +53,11 @@ class Options(Shape):
     ranking_quantile: float = Field(
         default=2.0, ge=0, le=100, description="Errors that a gain is lowered by before candidates are ordered."
     )
+    join: Literal["lookup", "many-to-many", "many-to-many-unbiased"] = Field(
+        default="lookup",
+        description="lookup: a provider's value for the key of each row; many-to-many: all pairs of rows with the same key; "
+        "many-to-many-unbiased: the one table that both sides are taken to be columns of.",
+    )
     joins: bool = Field(default=True, description="Whether to join columns.")
     unions: bool = Field(default=True, description="Whether to add rows of tables with the same columns.")
     hops: bool = Field(default=False, description="Also datasets by another key that a dataset by both keys leads to.")
@@ -71,6 +76,8 @@ class Options(Shape):
     def _no_option_is_in_vain(self) -> Self:
         if self.strategy == "exhaustive" and not self.joins:
             raise ValueError("an exhaustive search tries combinations of joins: it cannot go without them")
+        if self.strategy == "exhaustive" and self.join != "lookup":
+            raise ValueError("many-to-many joins are searched step by step: an exhaustive search is of lookup joins")
         return self
 
 

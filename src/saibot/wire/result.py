@@ -58,7 +58,7 @@ class Joined(Shape):
 class Entry(Joined):
     """A ranked candidate, scored by itself. Coefficients are in original units."""
 
-    kind: Literal["join", "union"]
+    kind: Literal["join", "union", "many-to-many"]
     feature: str | None = Field(description="None for rows, and for several features taken together.")
     features: tuple[str, ...] = ()
     gain: float = Field(description="In R², with the private values as they are.")
@@ -85,7 +85,7 @@ class Entry(Joined):
 
     @property
     def label(self) -> str:
-        return f"{self.dataset}.{self.what}" if self.kind == "join" else f"rows of {self.dataset}"
+        return f"rows of {self.dataset}" if self.kind == "union" else f"{self.dataset}.{self.what}"
 
 
 class Measured(Shape):
@@ -110,7 +110,7 @@ class Step(Entry, Measured):
     @property
     def added(self) -> str:
         """What the model got, for people."""
-        return self.column if self.kind == "join" else self.label
+        return self.label if self.kind == "union" else self.column
 
 
 class Dropped(Shape):
@@ -199,6 +199,7 @@ class Result(Shape):
     candidates: int
     unions: int = Field(default=0, description="Of the candidates.")
     rank: str = "usable"
+    join: str = Field(default="lookup", description="What a join is: a lookup, or all pairs of rows with the same key.")
     interval_confidence: float = Field(default=0.9, description="Of the intervals, each by itself.")
     stopped: str
     rows: Rows

@@ -99,11 +99,11 @@ def ask(meeting: dict[str, Any], way: str) -> Augmented:
 def test_the_provider_is_found_joined_and_the_result_says_how(meeting, way) -> None:
     found = ask(meeting, way)
     assert found.columns == ("survey.score",)
-    (step,) = found.document["steps"]
+    (step,) = found.result.steps
     has = [key for key in SCHOOLS if key in meeting["keys"]]
     inside = meeting["own"].school.isin(has)
     assert step["coverage"] == pytest.approx(inside.mean(), abs=0.01)
-    said = " ".join([step["note"], *found.document["notes"]])
+    said = " ".join([step.note, *found.result.notes])
     expected = meeting["words"] if way.startswith("sketch") else said_of_a_table(meeting["words"])
     assert expected in said
     values = found.augment(meeting["own"])["survey.score"]
@@ -123,7 +123,7 @@ def test_a_corpus_without_key_lists_is_read_from_its_sketches(meeting, tmp_path)
     index = json.loads((old / "index.json").read_text())
     assert index["version"] == 1
     found = find_augmentation(private_request(meeting["train"], target="cost"), Corpus(old), SearchOptions(device="cpu"))
-    assert found.columns == ("survey.score",) and meeting["words"] in found.document["steps"][0]["note"]
+    assert found.columns == ("survey.score",) and meeting["words"] in found.result.steps[0].note
 
 
 def test_keys_of_somebody_else_make_no_candidate_and_the_result_names_why(tmp_path, saibot_home) -> None:
@@ -141,9 +141,9 @@ def test_keys_of_somebody_else_make_no_candidate_and_the_result_names_why(tmp_pa
     corpus = Corpus.create(tmp_path / "corpus")
     assert corpus.add([sketch]) == []
     found = find_augmentation(private_request(train, target="cost"), corpus, SearchOptions(device="cpu"))
-    assert found.columns == () and found.document["candidates"] == 0
-    (dropped,) = [one for one in found.document["dropped"] if "key" in one["reason"]]
-    assert "their-schools has 2 of the 40 keys of schools" in dropped["reason"] and dropped["examples"] == ["survey"]
+    assert found.columns == () and found.result.candidates == 0
+    (dropped,) = [one for one in found.result.dropped if "key" in one.reason]
+    assert "their-schools has 2 of the 40 keys of schools" in dropped.reason and dropped.examples == ("survey",)
 
 
 def test_the_list_of_keys_goes_with_the_last_sketch_that_has_it(meeting, tmp_path) -> None:

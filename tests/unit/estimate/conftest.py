@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from saibot.estimate.moments import KeyedMoments
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
+from saibot.semiring import Moments
 from saibot.sketch import Sketch
 
 
@@ -68,12 +68,12 @@ def sketch_of(saibot_home: Path) -> Callable[..., Sketch]:
 
 
 @pytest.fixture
-def noisy() -> Callable[..., KeyedMoments]:
+def noisy() -> Callable[..., Moments]:
     """noisy(moments, rng, ...): what a lookup sketch of these rows would say, with noise of these sizes."""
     return add_noise
 
 
-def add_noise(exact: KeyedMoments, rng: np.random.Generator, *, counts: float, sums: float, products: float) -> KeyedMoments:
+def add_noise(exact: Moments, rng: np.random.Generator, *, counts: float, sums: float, products: float) -> Moments:
     d, m = exact.sums.shape
     c, s = exact.counts + rng.normal(size=d) * counts, exact.sums + rng.normal(size=(d, m)) * sums
     # The global block has the noise of one key's sums; the total is the inverse-variance average of both readings.

@@ -22,7 +22,6 @@ from saibot.estimate.intervals import (
     stop_quantile,
 )
 from saibot.estimate.moments import exact_moments
-from saibot.estimate.regression import lookup_gram
 
 from .conftest import add_noise
 
@@ -159,7 +158,7 @@ def test_no_noise_however_large_gives_nan_or_more_than_1(size, sampling, seed):
     rng = np.random.default_rng(seed)
     world = World(200, seed % 7)
     noisy = add_noise(world.moments, rng, counts=size, sums=size, products=size)
-    gram = lookup_gram(noisy, world.values, ("z", "v"))
+    gram = noisy.gram(world.values, ("z", "v"))
     full = gram.fit((*OWN, "z", "v"), "y").theta
     base = np.append(gram.fit(OWN, "y").theta, [0, 0])
     ask = {"own": OWN, "target": "y", "values": world.values, "sampling": sampling}

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from saibot.errors import InvalidInput
-from saibot.estimate.many_to_many import gram_of, join_gram, paper_weights, relation_of, unbiased_weights
+from saibot.estimate.many_to_many import join_gram, joined, paper_weights, unbiased_weights
 from saibot.estimate.moments import exact_moments
 from saibot.estimate.union import union_moments
-from saibot.semiring import KeyedRelation
 
 
 def one_table(
@@ -83,18 +82,38 @@ def test_joins_and_unions_together_equal_their_materialisation():
     np.testing.assert_allclose(gram.matrix, rows.T @ rows, rtol=1e-12, atol=1e-12)
 
 
-def test_a_chain_over_two_keys_goes_through_the_semi_ring():
+def test_a_chain_over_two_keys_equals_its_materialisation():
+    """Left by j, a middle table by (j, l), right by l: each side is looked up for the middle's keys."""
     rng = np.random.default_rng(2)
-    first, second = rng.integers(0, 3, 20), rng.integers(0, 4, 20)
-    left = exact_moments(("x",), rng.normal(size=(15, 1)), rng.integers(0, 3, 15), 3)
-    right = exact_moments(("z",), rng.normal(size=(15, 1)), rng.integers(0, 4, 15), 4)
-    y = rng.normal(size=(20, 1))
-    middle = KeyedRelation.of_rows(("y",), 2, {"j": first, "l": second}, y)
-    gram = gram_of((relation_of(left, part="j") * middle * relation_of(right, part="l")).gamma())
+    places = {name: rng.integers(0, size, n) for name, size, n in (("left", 3, 15), ("right", 4, 16))}
+    data = {name: rng.normal(size=(n, 1)) for name, n in (("left", 15), ("right", 16), ("middle", 20))}
+    j, k = rng.integers(0, 3, 20), rng.integers(0, 4, 20)
+    left = exact_moments(("x",), data["left"], places["left"], 3)
+    right = exact_moments(("z",), data["right"], places["right"], 4)
+    middle = exact_moments(("y",), data["middle"], 4 * j + k, 12)
+    gram = (left.at(np.arange(12) // 4) * middle * right.at(np.arange(12) % 4)).gram()
+    rows = np.array(
+        [
+            [1, data["left"][a, 0], data["middle"][b, 0], data["right"][c, 0]]
+            for a in range(15)
+            for b in range(20)
+            for c in range(16)
+            if places["left"][a] == j[b] and places["right"][c] == k[b]
+        ]
+    )
     assert gram.features == ("x", "y", "z")
-    counts = left.counts[first] * right.counts[second]
-    assert gram.matrix[0, 0] == pytest.approx(counts.sum())
-    assert gram.matrix[1, 3] == pytest.approx(np.sum(left.sums[first, 0] * right.sums[second, 0]))
+    np.testing.assert_allclose(gram.matrix, rows.T @ rows, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("estimator", ["naive", "unbiased"])
+def test_what_keys_add_is_the_scatter_of_the_whole(estimator):
+    rng = np.random.default_rng(11)
+    keys, x, y = one_table(rng, 300, 10, skewed=True)
+    left, right = exact_moments(("x",), x[:, None], keys, 10), exact_moments(("y",), y[:, None], keys, 10)
+    found = joined(left, right, estimator=estimator)
+    matrix = found.gram.matrix
+    whole = matrix[1:, 1:] - np.outer(matrix[0, 1:], matrix[0, 1:]) / matrix[0, 0]
+    np.testing.assert_allclose(found.scatter.sum(axis=0), whole, rtol=1e-9, atol=1e-9)
 
 
 def test_the_unbiased_error_falls_with_the_number_of_keys_and_the_naive_does_not():

@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from saibot.errors import InvalidInput
-from saibot.estimate.moments import KeyedMoments, exact_moments
+from saibot.estimate.moments import exact_moments
 from saibot.search import Corpus, RequestKey, SearchOptions, SearchRequest, search
 from saibot.search.scoring import score
 from saibot.search.state import State
 from saibot.search.sweep import sweep
 from saibot.search.views import RequestKey as Key
 from saibot.search.views import Views, view_id
+from saibot.semiring import Moments
 from saibot.sketch import KeyDomain
 
 D = 40
@@ -36,7 +37,7 @@ def world(seed: int = 0, n: int = 2000, useful: int = 2, others: int = 30):
     return moments, values, names
 
 
-def ask(moments: KeyedMoments, test: KeyedMoments | None = None) -> SearchRequest:
+def ask(moments: Moments, test: Moments | None = None) -> SearchRequest:
     return SearchRequest(moments, test, "y", RequestKey.product([("k", DOMAIN)]))
 
 
@@ -168,7 +169,7 @@ def test_no_noise_however_large_makes_nan_or_r2_above_one(seed, log_noise, featu
     noise = 10.0**log_noise
     d, m = 12, features + 1
     products = rng.normal(size=(m, m)) * noise
-    moments = KeyedMoments(
+    moments = Moments(
         features=(*(f"x{i}" for i in range(features)), "y"),
         counts=rng.normal(size=d) * noise,
         sums=rng.normal(size=(d, m)) * noise,

@@ -7,14 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from saibot.estimate.moments import KeyedMoments, exact_moments
+from saibot.estimate.moments import exact_moments
 from saibot.search.state import State
 from saibot.search.steadying import steadied, training_state
+from saibot.semiring import Moments
 
 D, ROWS, NOISE = 80, 1600, 9.0
 
 
-def table(rng: np.random.Generator, between: float) -> tuple[KeyedMoments, KeyedMoments]:
+def table(rng: np.random.Generator, between: float) -> tuple[Moments, Moments]:
     """Exact and noisy moments; x varies between keys by `between`, and y follows x and a key's own level."""
     keys = rng.integers(0, D, ROWS)
     x = between * rng.normal(size=D)[keys] + 0.3 * rng.normal(size=ROWS)
@@ -24,7 +25,7 @@ def table(rng: np.random.Generator, between: float) -> tuple[KeyedMoments, Keyed
     return exact, replace(exact, sums=sums, sum_noise=np.full(D, NOISE), product_noise=np.full((2, 2), 1e-9))
 
 
-def residual_error(exact: KeyedMoments, seen: KeyedMoments) -> float:
+def residual_error(exact: Moments, seen: Moments) -> float:
     truth = State.of(exact, "y").residual_sums()
     return float(np.mean((State.of(seen, "y").residual_sums() - truth) ** 2))
 

@@ -17,6 +17,7 @@ from saibot.domains.csv_text import domain_from_csv, domain_to_csv
 from saibot.errors import BudgetExceeded, InvalidDomain, InvalidInput, InvalidSketch, SaibotError
 from saibot.privatize import Card
 from saibot.sketch import KeyDomain, write_sketch
+from saibot.wire import SearchOptions
 
 CARD = """
 [dataset]
@@ -218,6 +219,19 @@ def test_tables_are_privatised_before_they_are_sent(fake, clinic, parts, saibot_
     assert found.result.keys[0].column == "ward_code"  # as the card has it, for rows to be augmented
     assert found.result.model.target.to_json() == {"name": "stay", "column": "nights"}
     assert not found.at_home  # the platform chose: it may be asked for what it chose
+
+
+def test_a_many_to_many_request_is_privatised_with_products_for_every_key(fake, clinic, parts, sketches, saibot_home):
+    fake.events, fake.result = [[fake.search("done")]], answer()
+    options = SearchOptions(join="many-to-many")
+    requester = Requester(fake.client(), saibot_home)
+    with pytest.raises(InvalidInput, match="products per key"):  # a lookup sketch, refused before it is sent
+        requester.search(sketches[0], target="level", options=options)
+    assert not fake.asked_for("/v1/searches")
+    requester.search(*parts, target="stay", key="ward", card=clinic / "clinic.toml", epsilon="1", options=options)
+    sent = fake.asked_for("/v1/searches")[0]
+    assert json.loads(re.search(rb"\{\"steps\".*?\}", sent.content).group())["join"] == "many-to-many"
+    assert b"semiring" in sent.content
 
 
 def test_python_and_the_shell_spend_from_one_ledger(fake, parts, clinic, saibot_home):

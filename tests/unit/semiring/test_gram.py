@@ -11,13 +11,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from saibot.errors import InvalidInput
-from saibot.estimate.moments import exact_moments
-from saibot.estimate.regression import Fit, NotPositiveDefinite, adjusted, fit_linear, lookup_gram, r2_on
+from saibot.semiring import Fit, Gram, NotPositiveDefinite, adjusted, solve
 
 NAMES = ("a", "b", "c")
 
 
-def gram_of_rows(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+def moments(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     rows = np.column_stack([np.ones(len(y)), X, y])
     return rows.T @ rows
 
@@ -42,7 +41,7 @@ def test_factorised_fit_equals_scikit_learn_on_the_rows(offset, scale):
     X, y = table()
     X = X * [scale, 1, 1] + [offset * scale, offset, 0]
     coefficients, intercept, r2 = sklearn_fit(X, y)
-    fit = fit_linear(gram_of_rows(X, y), count=len(y), names=NAMES, target="y")
+    fit = Gram.exact((*NAMES, "y"), moments(X, y)).fit(NAMES, "y", ridge=0.0)
     assert isinstance(fit, Fit)
     np.testing.assert_allclose(fit.coefficients, coefficients, rtol=1e-8)
     assert fit.r2 == pytest.approx(r2, abs=1e-8)
@@ -52,37 +51,19 @@ def test_factorised_fit_equals_scikit_learn_on_the_rows(offset, scale):
     np.testing.assert_allclose(fit.predict(X[:5]), X[:5] @ coefficients + intercept, atol=5e-8)
 
 
-@pytest.mark.parametrize("offset", [0.0, 2000.0])
-def test_a_lookup_join_equals_its_materialisation(offset):
-    """Per-key values joined to rows: the engine's Gram matrix against numpy's least squares on the wide table."""
-    rng = np.random.default_rng(1)
-    X, y = table()
-    X = X + offset
-    keys = rng.integers(0, 40, len(y))
-    values = rng.normal(size=(41, 2)) * [1, 1e6] + [offset, 0]  # one key without rows
-    y = y + values[keys, 0]
-    gram = lookup_gram(exact_moments((*NAMES, "y"), np.column_stack([X, y]), keys, 41), values, ("z", "w"))
-    wide = np.column_stack([X, values[keys]])
-    fit = gram.fit((*NAMES, "z", "w"), "y", ridge=0.0)
-    coefficients, _, r2 = sklearn_fit(wide, y)
-    np.testing.assert_allclose(fit.coefficients, coefficients, rtol=1e-7, atol=1e-10)
-    assert fit.r2 == pytest.approx(r2, abs=1e-8)
-    whole = np.column_stack([np.ones(len(y)), X, y, values[keys]])
-    np.testing.assert_allclose(gram.matrix, whole.T @ whole, rtol=1e-10)
-    assert gram.noise.max() == 0
-
-
 def test_r2_on_other_rows_is_scikit_learns_score():
     X, y = table()
-    fit = fit_linear(gram_of_rows(X[:500], y[:500]), count=500, names=NAMES, target="y")
+    fit = Gram.exact((*NAMES, "y"), moments(X[:500], y[:500])).fit(NAMES, "y", ridge=0.0)
     model = LinearRegression().fit(X[:500], y[:500])
-    assert r2_on(gram_of_rows(X[500:], y[500:]), fit) == pytest.approx(model.score(X[500:], y[500:]), abs=1e-10)
+    assert Gram.exact((*NAMES, "y"), moments(X[500:], y[500:])).r2_of(fit) == pytest.approx(
+        model.score(X[500:], y[500:]), abs=1e-10
+    )
 
 
 def test_a_constant_or_repeated_feature_does_no_harm():
     X, y = table()
-    wide = np.column_stack([X, X[:, 0], np.full(len(y), 7.0)])
-    fit = fit_linear(gram_of_rows(wide, y), count=len(y), names=("a", "b", "c", "a2", "one"), target="y")
+    wide, names = np.column_stack([X, X[:, 0], np.full(len(y), 7.0)]), ("a", "b", "c", "a2", "one")
+    fit = Gram.exact((*names, "y"), moments(wide, y)).fit(names, "y", ridge=0.0)
     model = LinearRegression().fit(X, y)
     assert fit.repaired
     assert fit.r2 == pytest.approx(model.score(X, y), abs=1e-8)
@@ -91,7 +72,7 @@ def test_a_constant_or_repeated_feature_does_no_harm():
 
 def test_the_ridge_is_relative_to_the_unit_diagonal():
     X, y = table()
-    fit = fit_linear(gram_of_rows(X, y), count=len(y), names=NAMES, target="y", ridge=0.1)
+    fit = Gram.exact((*NAMES, "y"), moments(X, y)).fit(NAMES, "y", ridge=0.1)
     scaled = (X - X.mean(0)) / X.std(0)
     ridge = Ridge(alpha=0.1 * len(y), fit_intercept=False).fit(scaled, y - y.mean())
     np.testing.assert_allclose(fit.coefficients, ridge.coef_ / X.std(0), rtol=1e-9)
@@ -109,14 +90,14 @@ def noisy_gram(rng: np.random.Generator, gram: np.ndarray, sd: float) -> tuple[n
 def test_repair_and_ridge_from_the_noise_level_beat_solving_as_it_is(share):
     """Excess prediction error of coefficients from noisy moments, judged on the exact ones."""
     X, y = table(400)
-    gram = gram_of_rows(X, y)
+    gram = moments(X, y)
     scatter = np.cov(X.T) * 399
-    truth = fit_linear(gram, count=400, names=NAMES, target="y").coefficients
+    truth = Gram.exact((*NAMES, "y"), gram).fit(NAMES, "y").coefficients
     rng = np.random.default_rng(2)
     errors = {"auto": [], "plain": [], "zero": []}
     for _ in range(300):
         noisy, sd = noisy_gram(rng, gram, share * 400)
-        auto = fit_linear(noisy, count=400, names=NAMES, target="y", ridge="auto", noise=sd)
+        auto = Gram((*NAMES, "y"), noisy, sd).fit(NAMES, "y")
         plain = np.linalg.solve(noisy[:4, :4], noisy[:4, 4])[1:]
         for name, theta in (("auto", auto.coefficients), ("plain", plain), ("zero", 0 * plain)):
             errors[name].append((theta - truth) @ scatter @ (theta - truth))
@@ -127,29 +108,23 @@ def test_repair_and_ridge_from_the_noise_level_beat_solving_as_it_is(share):
 
 def test_the_papers_rule_gives_up_where_the_matrix_is_not_positive_definite():
     X, y = table(100)
-    gram = gram_of_rows(X, y)
-    fit = fit_linear(gram, count=100, names=NAMES, target="y", rule="paper")
+    gram = moments(X, y)
+    fit = Gram.exact((*NAMES, "y"), gram).fit_as_published(NAMES, "y")
     assert isinstance(fit, Fit)
     assert fit.r2 == pytest.approx(LinearRegression().fit(X, y).score(X, y), abs=1e-9)
     gram[2, 2] = -5
-    refused = fit_linear(gram, count=100, names=NAMES, target="y", rule="paper")
+    refused = Gram.exact((*NAMES, "y"), gram).fit_as_published(NAMES, "y")
     assert isinstance(refused, NotPositiveDefinite)
     assert refused.smallest < 0 and refused.r2 == 0 and "not positive definite" in refused.message
-    repaired = fit_linear(gram, count=100, names=NAMES, target="y", noise=10.0)
+    repaired = Gram((*NAMES, "y"), gram, np.full(gram.shape, 10.0)).fit(NAMES, "y", ridge=0.0)
     assert isinstance(repaired, Fit) and repaired.repaired
 
 
 def test_a_wrong_shape_or_a_nan_is_refused():
     with pytest.raises(InvalidInput, match="5 finite rows"):
-        fit_linear(np.eye(4), count=3, names=NAMES, target="y")
+        Gram.exact((*NAMES, "y"), np.eye(4))
     with pytest.raises(InvalidInput):
-        fit_linear(np.full((5, 5), np.nan), count=3, names=NAMES, target="y")
-
-
-def test_unknown_features_are_named():
-    moments = exact_moments(("a", "y"), np.zeros((4, 2)), np.zeros(4, dtype=int), 1)
-    with pytest.raises(InvalidInput, match="'z'"):
-        lookup_gram(moments).fit(("z",), "y")
+        Gram.exact((*NAMES, "y"), np.full((5, 5), np.nan))
 
 
 def test_adjusted_r2_is_0_where_there_are_too_few_rows():
@@ -168,26 +143,35 @@ def test_adjusted_r2_is_0_where_there_are_too_few_rows():
 def test_no_noise_however_large_gives_r2_above_1_or_nan(m, ridge, rule, sd, count, seed):
     rng = np.random.default_rng(seed)
     X, y = rng.normal(size=(20, m)), rng.normal(size=20)
-    gram, noise = noisy_gram(rng, gram_of_rows(X, y), sd)
-    fit = fit_linear(gram, count=count, names=tuple("abcd")[:m], target="y", ridge=ridge, noise=noise, rule=rule)
+    gram, noise = noisy_gram(rng, moments(X, y), sd)
+    gram[0, 0] = count
+    names = tuple("abcd")[:m]
+    whole = Gram((*names, "y"), gram, noise)
+    published = 0.0 if ridge == "auto" else ridge
+    fit = whole.fit(names, "y", ridge=ridge) if rule == "repair" else whole.fit_as_published(names, "y", ridge=published)
     assert np.isfinite(fit.r2) and fit.r2 <= 1
     if isinstance(fit, Fit):
         assert fit.r2 >= 0 and fit.adjusted_r2 <= 1
         assert np.isfinite(fit.theta).all() and np.isfinite([fit.rss, fit.tss, fit.adjusted_r2]).all()
-        other = noisy_gram(rng, gram_of_rows(X, y), sd)[0]
-        assert r2_on(other, fit) <= 1
+        other = noisy_gram(rng, moments(X, y), sd)[0]
+        assert Gram.exact((*names, "y"), other).r2_of(fit) <= 1
 
 
-def test_better_known_totals_take_the_place_of_the_sum_over_keys(noisy):
-    """With n public, the noise of counts reaches only what deviates from the values' mean."""
-    rng = np.random.default_rng(3)
-    X, y = table(2000)
-    keys = rng.integers(0, 50, 2000)
-    exact = exact_moments((*NAMES, "y"), np.column_stack([X, y]), keys, 50)
-    values = 5 + rng.normal(size=(50, 1))
-    truth = lookup_gram(exact, values, ("z",)).matrix
-    draws = np.array([lookup_gram(noisy(exact, rng, counts=3, sums=4, products=5), values).matrix for _ in range(400)])
-    stated = lookup_gram(noisy(exact, rng, counts=3, sums=4, products=5), values).noise
-    np.testing.assert_allclose(draws.mean(axis=0), truth, atol=6 * stated.max() / 20)
-    np.testing.assert_allclose(draws.std(axis=0), stated, rtol=0.2, atol=1e-9)
-    assert stated[0, -1] < 3 * np.sqrt(np.sum((values - values.mean()) ** 2)) * 1.001  # not |values|
+def test_a_stack_of_matrices_is_solved_as_one_by_one():
+    rng = np.random.default_rng(4)
+    tables = [table(50, seed) for seed in range(5)]
+    noisy = [noisy_gram(rng, moments(X, y), 30.0) for X, y in tables]
+    for rule, ridge in (("repair", "auto"), ("repair", 0.1), ("paper", 0.0)):
+        stack = solve(np.array([gram for gram, _ in noisy]), np.array([sd for _, sd in noisy]), ridge=ridge, rule=rule)
+        for i, (gram, sd) in enumerate(noisy):
+            alone = solve(gram[None], sd[None], ridge=ridge, rule=rule)
+            np.testing.assert_allclose(stack.coefficients[i], alone.coefficients[0], rtol=1e-9)
+            assert stack.r2[i] == pytest.approx(alone.r2[0])
+
+
+def test_the_inverse_of_the_scatter_gives_the_coefficients_also_of_a_repeated_feature():
+    X, y = table()
+    wide, names = np.column_stack([X, X[:, 0]]), (*NAMES, "a2")
+    fit = Gram.exact((*names, "y"), moments(wide, y)).fit(names, "y", ridge=0.0)
+    cross = (wide - wide.mean(axis=0)).T @ (y - y.mean())
+    np.testing.assert_allclose(fit.inverse @ cross, fit.coefficients, rtol=1e-6)
