@@ -102,7 +102,7 @@ def test_the_provider_is_found_joined_and_the_result_says_how(meeting, way) -> N
     (step,) = found.result.steps
     has = [key for key in SCHOOLS if key in meeting["keys"]]
     inside = meeting["own"].school.isin(has)
-    assert step["coverage"] == pytest.approx(inside.mean(), abs=0.01)
+    assert step.coverage == pytest.approx(inside.mean(), abs=0.01)
     said = " ".join([step.note, *found.result.notes])
     expected = meeting["words"] if way.startswith("sketch") else said_of_a_table(meeting["words"])
     assert expected in said

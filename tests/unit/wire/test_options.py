@@ -12,6 +12,7 @@ from saibot.wire import InvalidOption, Question
 from saibot.wire.options import Options
 
 CHANGED = {
+    "join": "many-to-many",
     "steps": 3,
     "strategy": "exhaustive",
     "rank": "potential",
