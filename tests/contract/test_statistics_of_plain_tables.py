@@ -52,7 +52,7 @@ DIGESTS = {
     "school": "229fe85927c666fa",
     "day": "b8f3503ebfa4a800",
     "line": "27cb7e28af76a9d8",
-    "parts": "b9353c6b7006be16",
+    "parts": "ed5ed931c4c9f7d7",  # of version 0.1 with "01" written for "1", which now is the same key of that list
     "union": "cdb406e1825151a9",
     "unknown-size": "f780d512a89d32f3",
     "order-3": "c20cddc48251493e",
