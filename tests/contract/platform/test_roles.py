@@ -67,6 +67,8 @@ VERBS: dict[str, tuple[Callable[..., httpx.Response], tuple[int, int, int, int]]
     "corpus": (verb("GET", "/v1/corpus"), (200, 200, 200, 200)),
     "show public": (verb("GET", "/v1/datasets/{public}"), (200, 200, 200, 200)),
     "download public": (verb("GET", "/v1/datasets/{public}/sketch"), (200, 200, 200, 200)),
+    "related to public": (verb("GET", "/v1/datasets/{public}/related"), (200, 200, 200, 200)),
+    "related to restricted": (verb("GET", "/v1/datasets/{restricted}/related"), (404, 200, 404, 200)),
     "show restricted": (verb("GET", "/v1/datasets/{restricted}"), (404, 200, 404, 200)),
     "download restricted": (verb("GET", "/v1/datasets/{restricted}/sketch"), (404, 200, 404, 200)),
     "restricted by digest": (verb("GET", "/v1/sketches/{digest}"), (404, 200, 404, 200)),
