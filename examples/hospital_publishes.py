@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def tell(dataset: Dataset) -> None:
-    print(f"{dataset.title}: version {dataset.version}, ε={dataset.budget['epsilon']}, {dataset.neighbours}")
+    print(f"{dataset.title}: version {dataset.version}, ε={dataset.budget.epsilon}, {dataset.neighbours}")
     for feature in (dataset.profile or {}).get("features", []):
         print(f"  anyone can see: mean {feature['name']} {feature['mean']['value']:.2f} ± {feature['mean']['error']:.2f}")
 

@@ -25,16 +25,18 @@ def result_of(found: SearchResult, request: SearchRequest, *, at_home: bool) -> 
     lookups: dict[str, Units] = {}
     names = set(request.train.features)
     for step in found.steps:
-        new = [_new_name(name, names) for name in step.columns]
-        lookups |= dict(zip(new, step.found.units, strict=True))
-        columns += [_column(name, step.found, place) for place, name in enumerate(new)]
+        new: list[str] = []
+        if step.found.kind == "join":  # the only kind with values that can be joined to rows
+            new = [_new_name(name, names) for name in step.columns]
+            lookups |= dict(zip(new, step.found.units, strict=True))
+            columns += [_column(name, step.found, place) for place, name in enumerate(new)]
         steps.append(
             Step(
                 **dict(entry_of(step.found, target_scale)),
                 train_r2=step.train_r2,
                 test_r2=step.test_r2,
                 test_interval=step.test_interval,
-                column=", ".join(new) or step.found.dataset,
+                column=", ".join(new or step.columns) or step.found.dataset,
                 columns=tuple(new),
             )
         )
