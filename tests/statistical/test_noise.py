@@ -177,7 +177,7 @@ def test_a_sketch_on_disk_has_the_noise_that_its_header_states(
             "keys": {"k": {"domain": {"range": [1, keys]}}},
         }
     )
-    request = ReleaseRequest(card, budget, Neighbours.REPLACE_ONE, key="k", **options)
+    request = ReleaseRequest(card, budget, Neighbours.REPLACE_ONE, key="k", yes=True, **options)
     outside = pd.DataFrame({"x": [1.0, 9.0] * 20, "y": [3.0, 4.0] * 20, "k": 0})  # every key of the domain is empty
     sketch = privatize(outside, request, Ledger(saibot_home)).sketch
     for place, monomial in enumerate(sketch.key_basis.monomials):

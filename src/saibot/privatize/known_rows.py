@@ -54,6 +54,8 @@ def samples_of(
     asked = [_Asked("column", (name,), name) for name in dict.fromkeys(numbers)]
     asked += [_Asked("row", together, next(iter(numbers), None))] if len(together) > 1 else []
     asked += [_Asked("individual", (id,), None)] if id else []
+    if not asked:
+        return []
     chosen = source.table.select(*dict.fromkeys([*together, *([id] if id else [])]))
     part = min(_LOOKED_AT / max(rows, 1), 1.0)
     if part < 1:

@@ -177,3 +177,8 @@ def test_the_id_of_another_tables_split_is_doubted(ledger: Ledger) -> None:
         privatize(mine.train, replace(request, split=others.id), ledger, ask=ask)
     assert "do not look like those of the split" in heard[0] and ledger.accounts() == []
     assert not privatize(mine.train, replace(request, split=mine.id), ledger, ask=ask).notes
+
+
+def test_a_table_of_ids_alone_can_be_divided(ledger: Ledger, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("who\na\nb\n")
+    assert split_table(tmp_path / "t.csv", ledger, test=HALF, id_column="who").id
