@@ -361,7 +361,7 @@ def test_low_order_bits_do_not_tell_a_count_of_0_from_a_count_of_1(ledger: Ledge
     samples = []
     for name, table in (("nobody", nobody), ("everybody", everybody)):
         request = ReleaseRequest(
-            Card.parse(CARD | {"dataset": {"name": name}}), GAUSS, Neighbours.REPLACE_ONE, key="k", **card
+            Card.parse(CARD | {"dataset": {"name": name}}), GAUSS, Neighbours.REPLACE_ONE, key="k", yes=True, **card
         )
         samples.append(privatize(table, request, ledger).sketch.levels[0].values[:4000, 0])
     assert tells_apart(*samples) > 1e-9
