@@ -23,7 +23,7 @@ def test_an_old_result_file_is_read_and_written_with_all_it_said(document):
     found = Result.read(document, "result.json")
     again = json.loads(found.text())
     assert {name: again[name] for name in document} == document
-    assert set(again) - set(document) == {"platform", "interval_confidence"}
+    assert set(again) - set(document) == {"platform", "interval_confidence", "join"}
 
 
 def test_the_oldest_entries_lack_what_came_later(document):
