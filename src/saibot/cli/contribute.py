@@ -58,12 +58,7 @@ def contribute(
         neighbours=options.neighbours(terms.neighbours, described.dataset.neighbours),
         key=key,
         features=chosen,
-        mechanism=terms.mechanism,
-        layout=terms.layout,
-        order=terms.order,
-        bound=options.bound(terms.bound),
-        calibration=terms.calibration,
-        allocation=terms.allocation,
+        **terms.of_release,
         model="local",
         new_version=new_version,
     )

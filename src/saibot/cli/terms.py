@@ -40,6 +40,18 @@ class Terms:
     def budget(self) -> Budget:
         return options.budget(self.epsilon, self.delta)
 
+    @property
+    def of_release(self) -> dict[str, Any]:
+        """Mechanism and noise, as a `ReleaseRequest` calls them."""
+        return {
+            "mechanism": self.mechanism,
+            "layout": self.layout,
+            "order": self.order,
+            "bound": options.bound(self.bound),
+            "calibration": self.calibration,
+            "allocation": self.allocation,
+        }
+
     def plan_request(
         self,
         *,
