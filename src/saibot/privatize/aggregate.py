@@ -97,6 +97,9 @@ def grid_rows(rows: Rows, grid: Grid) -> ibis.Table:
     for number, part in enumerate(rows.key_parts):
         cell = table[part.column]
         named[f"k{number}"] = day_in(cell, rows.source.engine.name) if part.dates else cell
+        if rows.source.database and rows.source.engine.name != "polars" and cell.type().is_string():
+            # Where a column compares without case, a group would be spelled like any one of its rows: somebody else's.
+            named[f"w{number}"] = cell.hexdigest("md5")
     return to_steps(table.select(**named), names, grid, card_features=rows.card_features)
 
 
@@ -116,7 +119,8 @@ def aggregate(rows: Rows, grid: Grid, *, order: int) -> ExactStatistics:
     sums |= {f"{kind}{i}": table[f"{kind}{i}"].sum().fill_null(0) for i in range(len(texts)) for kind in "tn"}
     sums[_LONGEST] = norm_squared(table, list(positions.values())).max().fill_null(0)
     parts = [f"k{i}" for i in range(len(rows.key.parts))] if rows.key else []
-    fetched = rows.source.fetch(table.group_by(parts).aggregate(**sums) if parts else table.aggregate(**sums))
+    written = [name for name in table.columns if name.startswith("w")]
+    fetched = rows.source.fetch(table.group_by(parts + written).aggregate(**sums) if parts else table.aggregate(**sums))
     # The bound that all sensitivities rest on, in integers: whatever floats did on the way here, it holds or nothing leaves.
     if fetched.num_rows and (pc.max(fetched.column(_LONGEST)).as_py() or 0) > grid.norm_squared:
         raise SaibotError(

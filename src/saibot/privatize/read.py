@@ -38,6 +38,7 @@ class Source:
     table: ibis.Table
     engine: Any  # ibis backend
     path: Path | None
+    database: bool = False  # somebody's own table: its columns may compare texts without their case
 
     def fetch(self, expression: ibis.Table) -> pa.Table:
         """Run an expression. Engine errors quote cells, so they are replaced by one that does not."""
@@ -84,7 +85,7 @@ def open_table(
     """
     if isinstance(source, ibis.Table):
         own = source._find_backend(use_default=True)
-        return Source(source, own, None)
+        return Source(source, own, None, database=True)
     engine = ibis.duckdb.connect() if backend == "duckdb" else ibis.polars.connect()
     if backend == "duckdb":
         engine.raw_sql("SET TimeZone = 'UTC'")  # an instant has one day, whatever the machine's clock is set to

@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import ibis
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -190,3 +191,27 @@ def test_parts_divided_by_individual_are_no_parts_of_rows(ledger, tmp_path: Path
     release(parts.train, "train")
     with pytest.raises(BudgetExceeded):
         release(parts.test, "test")
+
+
+@pytest.mark.parametrize("domain", [["abc", "ABC"], ["abc"], ["ABC", "xyz"]])
+def test_a_database_column_that_compares_without_case_does_not_respell_other_rows(tmp_path: Path, domain: list[str]) -> None:
+    def counts(first: str) -> np.ndarray:
+        database = ibis.duckdb.connect()
+        database.raw_sql("CREATE TABLE t (k VARCHAR COLLATE NOCASE, x DOUBLE)")
+        database.raw_sql(f"INSERT INTO t VALUES ('{first}', 1)")
+        database.raw_sql("INSERT INTO t SELECT 'abc', 1 FROM range(200)")
+        card = {"dataset": {"name": "t"}, "features": {"x": {"bounds": [0, 1]}}}
+        described = Card.parse(card | {"keys": {"k": {"domain": {"values": domain, "id": "d"}}}})
+        request = ReleaseRequest(described, BUDGET, REPLACE_ONE, key="k", allocation="equal")
+        ready = prepare(database.table("t"), request, Ledger(tmp_path / "home"))
+        return aggregate(ready.rows, ready.grid, order=1).levels[0][:, 0]
+
+    assert np.abs(counts("abc") - counts("ABC")).max() <= 1
+
+
+def test_a_table_of_the_polars_engine_is_read_with_text_keys(tmp_path: Path) -> None:
+    table = ibis.polars.connect().create_table("t", pl.DataFrame({"k": ["a", "b", "b"], "x": [1.0, 1.0, 0.0]}))
+    card = {"dataset": {"name": "t"}, "features": {"x": {"bounds": [0, 1]}}}
+    described = Card.parse(card | {"keys": {"k": {"domain": {"values": ["a", "b"], "id": "d"}}}})
+    ready = prepare(table, ReleaseRequest(described, BUDGET, REPLACE_ONE, key="k"), Ledger(tmp_path / "home"))
+    assert aggregate(ready.rows, ready.grid, order=1).levels[0][:, 0].tolist() == [1, 2, 0]
