@@ -16,10 +16,10 @@ from saibot.estimate.moments import exact_moments
 from saibot.search import Corpus, RequestKey, SearchOptions, SearchRequest
 from saibot.search.engine import Engine
 from saibot.search.greedy import first_states
+from saibot.search.key_maps import view_id
 from saibot.search.shard import ShardRows
 from saibot.search.state import State
 from saibot.search.sweep import cores, on_threads
-from saibot.search.views import view_id
 from saibot.sketch import KeyDomain
 
 

@@ -30,8 +30,8 @@ from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
 from saibot.search.corpus import Corpus, pack
+from saibot.search.key_maps import key_id
 from saibot.search.shard import ShardRows
-from saibot.search.views import key_id
 from saibot.sketch import SUFFIX, Sketch, write_sketch
 from saibot.wire import Dataset
 

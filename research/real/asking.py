@@ -15,7 +15,7 @@ from research.searching import Choice
 from saibot.client.local import local_request
 from saibot.domains import KnownDomains
 from saibot.search import SearchRequest
-from saibot.search.asking import search_request
+from saibot.search.from_sketches import search_request
 from saibot.sketch import Sketch
 
 TEST_SHARE = 0.25

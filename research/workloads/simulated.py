@@ -31,7 +31,7 @@ from saibot.client.local import local_request
 from saibot.domains import KnownDomains
 from saibot.privacy import Budget
 from saibot.privatize import Card
-from saibot.search.asking import search_request
+from saibot.search.from_sketches import search_request
 from saibot.sketch import KeyDomain
 
 PROVIDERS, USEFUL = 300, 30

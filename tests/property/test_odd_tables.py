@@ -30,7 +30,7 @@ from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
 from saibot.privatize.split import split_table
-from saibot.search.terms import KeyColumn
+from saibot.search.units import KeyColumn
 from saibot.sketch import KeyDomain
 
 EXAMPLES = settings(

@@ -14,9 +14,9 @@ import pytest
 
 from saibot.estimate.moments import exact_moments
 from saibot.search import Corpus, RequestKey, SearchOptions, SearchRequest, search
+from saibot.search.key_maps import view_id
 from saibot.search.shard import ShardRows
 from saibot.search.state import State
-from saibot.search.views import view_id
 from saibot.semiring import Moments
 from saibot.sketch import KeyDomain
 

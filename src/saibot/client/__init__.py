@@ -33,12 +33,12 @@ from saibot.client.model import LinearModel
 from saibot.client.packing import Packed, pack_sketches
 from saibot.client.platform import Platform
 from saibot.client.provider import Provider
-from saibot.client.published import Published
+from saibot.client.remote_corpus import Published
 from saibot.client.request import private_request
 from saibot.client.requester import Requester
 from saibot.client.values import ValueSource
 from saibot.search import Corpus, SearchOptions, SearchRequest
-from saibot.search.terms import KeyColumn
+from saibot.search.units import KeyColumn
 from saibot.wire import Dataset, Domain, Search
 
 __all__ = [

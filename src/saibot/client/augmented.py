@@ -22,7 +22,7 @@ from saibot.privatize.read import TableLike
 from saibot.safe_file import write_safely
 from saibot.search import Corpus, SearchOptions, SearchRequest, Strategy, search
 from saibot.search.document import domain_listed, result_of
-from saibot.search.terms import KeyColumn
+from saibot.search.units import KeyColumn
 from saibot.wire import Measured, Result
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from saibot.client.keys import places_of
 from saibot.domains import DomainRegistry, KnownDomains, generated_domain, keys_digest, level_domain
 from saibot.errors import InvalidDomain, InvalidSketch
 from saibot.search import Corpus
-from saibot.search.asking import domain_of_part
-from saibot.search.terms import KeyColumn
-from saibot.search.views import view_id
+from saibot.search.from_sketches import domain_of_part
+from saibot.search.key_maps import view_id
+from saibot.search.units import KeyColumn
 from saibot.sketch import KeyDomain, Sketch
 
 LOOKED_AT = 1000  # of a column's commonest keys: a domain that has none of them is not looked at any further

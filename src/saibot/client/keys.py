@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from saibot.client.tables import key_codes
-from saibot.search.terms import KeyColumn
-from saibot.search.views import RequestKey
+from saibot.search.key_maps import RequestKey
+from saibot.search.units import KeyColumn
 from saibot.sketch import KeyDomain
 
 WHOLE = 1_000_000  # keys of a domain that is taken whole

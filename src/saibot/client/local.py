@@ -19,7 +19,7 @@ from saibot.privatize.card import Card
 from saibot.privatize.read import TableLike
 from saibot.privatize.schema import resolve_key
 from saibot.search import SearchRequest
-from saibot.search.terms import FeatureColumn, KeyColumn, Terms, Units
+from saibot.search.units import FeatureColumn, KeyColumn, Terms, Units
 from saibot.semiring import Moments
 from saibot.sketch import Feature, KeyDomain
 

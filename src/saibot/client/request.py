@@ -11,7 +11,7 @@ from pathlib import Path
 from saibot.client.domains import Domains
 from saibot.errors import InvalidSketch
 from saibot.search import SearchRequest
-from saibot.search.asking import search_request
+from saibot.search.from_sketches import search_request
 from saibot.sketch import SUFFIX, Sketch, read_sketch
 
 

@@ -15,7 +15,7 @@ from saibot.client.leaving import check_may_leave
 from saibot.client.local import Keys, local_request
 from saibot.client.platform import Platform
 from saibot.client.privatizing import Note, check_affordable, open_ledger, privatised, read_card, release_request
-from saibot.client.published import Published
+from saibot.client.remote_corpus import Published
 from saibot.client.request import is_sketch, open_sketch, private_request
 from saibot.errors import InvalidInput
 from saibot.privacy.budget import exact_decimal

@@ -14,8 +14,8 @@ from saibot.search import Corpus, RequestKey
 from saibot.search.corpus import pack
 from saibot.search.hops import hop_shards, spread_of, through
 from saibot.search.key_lists import ListedKeys
+from saibot.search.key_maps import View, Views, key_id, view_id
 from saibot.search.shard import ShardRows
-from saibot.search.views import View, Views, key_id, view_id
 from saibot.sketch import KeyDomain, KeyPart, Sketch
 from saibot.wire import Column
 

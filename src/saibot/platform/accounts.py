@@ -19,12 +19,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 from sqlalchemy.engine import RowMapping
 
+from saibot.platform.audit_log import Trail
 from saibot.platform.clock import now
 from saibot.platform.errors import Conflict, NotAllowed, NotFound, NotSignedIn, Unusable
 from saibot.platform.pagination import Page, Place
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.tables import tokens
-from saibot.platform.trail import Trail
 
 ROLES = ("admin", "provider", "requester")
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$"

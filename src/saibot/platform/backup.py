@@ -28,12 +28,12 @@ from saibot.platform.clock import now
 from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.settings import Settings
-from saibot.platform.storage.away import told_in_a_line
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import DOMAIN_FILE, SKETCH_FILE, FileStore, open_files, sync_folder
 from saibot.platform.storage.migrate import LATEST, migrate, revision
 from saibot.platform.storage.ownership import hold_database, hold_folder
 from saibot.platform.storage.tables import datasets, domains, terms, tokens, trail, versions
+from saibot.platform.storage.unavailable import told_in_a_line
 from saibot.sketch import read_sketch
 
 FORMAT = {"format": "saibot-backup", "version": 1}

@@ -20,8 +20,8 @@ from saibot.domains import DomainRegistry, generated_domain
 from saibot.domains.csv_text import domain_from_csv, domain_to_csv
 from saibot.domains.file import card_of, read_domain, write_domain
 from saibot.errors import InvalidDomain
-from saibot.platform.accepting import has_control_characters
 from saibot.platform.accounts import Caller
+from saibot.platform.audit_log import Trail
 from saibot.platform.clock import now
 from saibot.platform.errors import Conflict, NotFound, OverQuota, Unusable
 from saibot.platform.pagination import Page, Place
@@ -29,7 +29,7 @@ from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import FileStore
 from saibot.platform.storage.tables import domains
-from saibot.platform.trail import Trail
+from saibot.platform.validation import has_control_characters
 from saibot.sketch import KeyDomain
 
 ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"

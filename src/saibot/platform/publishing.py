@@ -17,8 +17,8 @@ from typing import Literal
 from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.engine import RowMapping
 
-from saibot.platform.accepting import accepted_sketch
 from saibot.platform.accounts import Caller
+from saibot.platform.audit_log import Trail
 from saibot.platform.catalog import Catalog
 from saibot.platform.clock import is_day, now, today
 from saibot.platform.describe import terms_of
@@ -27,7 +27,7 @@ from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import FileStore, is_own
 from saibot.platform.storage.tables import datasets, terms, versions
-from saibot.platform.trail import Trail
+from saibot.platform.validation import accepted_sketch
 from saibot.sketch import SUFFIX, Sketch
 from saibot.wire import Dataset
 

@@ -24,8 +24,8 @@ from saibot.platform.describe import letters_of
 from saibot.platform.errors import NotFound
 from saibot.platform.publishing import file_name
 from saibot.platform.storage.files import FileStore
-from saibot.search.asking import domain_of_part
 from saibot.search.corpus import Corpus
+from saibot.search.from_sketches import domain_of_part
 from saibot.sketch import Header, Sketch, read_sketch
 
 LOOKED_AT = 300  # datasets at most, of those that could be related

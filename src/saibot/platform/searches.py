@@ -18,8 +18,8 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.engine import RowMapping
 
-from saibot.platform.accepting import accepted_sketch
 from saibot.platform.accounts import Caller
+from saibot.platform.audit_log import Trail
 from saibot.platform.clock import days_ago, now
 from saibot.platform.errors import Conflict, NotAllowed, NotFound, OverQuota, Unusable
 from saibot.platform.jobs.process import Outcome
@@ -29,7 +29,7 @@ from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import sync_folder, write_durably
 from saibot.platform.storage.tables import searches
-from saibot.platform.trail import Trail
+from saibot.platform.validation import accepted_sketch
 from saibot.wire import ErrorFacts, Question, Search
 from saibot.wire.search import OVER, Progress
 

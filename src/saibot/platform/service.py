@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from sqlalchemy import func, select
 
 from saibot.platform.accounts import Accounts, Caller
+from saibot.platform.audit_log import Trail
 from saibot.platform.catalog import Catalog
 from saibot.platform.domains import RegisteredDomains
 from saibot.platform.domains import file_name as domain_file_name
@@ -26,13 +27,12 @@ from saibot.platform.relatives import Relatives
 from saibot.platform.searches import Searches
 from saibot.platform.settings import Settings
 from saibot.platform.shards import Shards
-from saibot.platform.storage.away import told_in_a_line
 from saibot.platform.storage.database import Database, SQLAlchemyError
 from saibot.platform.storage.files import open_files
 from saibot.platform.storage.migrate import migrate
 from saibot.platform.storage.ownership import check_files_are_ours, hold_database, hold_folder
 from saibot.platform.storage.tables import datasets
-from saibot.platform.trail import Trail
+from saibot.platform.storage.unavailable import told_in_a_line
 from saibot.sketch import read_sketch
 from saibot.wire import Dataset, Question, Search
 

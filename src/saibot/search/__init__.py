@@ -9,16 +9,16 @@ from saibot.wire import SearchOptions
 if TYPE_CHECKING:
     from saibot.search.corpus import Corpus
     from saibot.search.greedy import Greedy
+    from saibot.search.key_maps import RequestKey
     from saibot.search.request import SearchRequest
     from saibot.search.result import SearchResult
     from saibot.search.strategies import Strategy, search
-    from saibot.search.views import RequestKey
 
 __all__ = ["Corpus", "Greedy", "RequestKey", "SearchOptions", "SearchRequest", "SearchResult", "Strategy", "search"]
 _PLACES = {
     "Corpus": "corpus",
     "Greedy": "greedy",
-    "RequestKey": "views",
+    "RequestKey": "key_maps",
     "SearchRequest": "request",
     "SearchResult": "result",
     "Strategy": "strategies",

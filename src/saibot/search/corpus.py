@@ -28,9 +28,9 @@ from saibot.domains import DomainCard
 from saibot.errors import InvalidInput, InvalidSketch
 from saibot.estimate.lookup import lookup_values
 from saibot.search.key_lists import KeyListFiles
+from saibot.search.key_maps import key_id
 from saibot.search.names import Names, write_json
 from saibot.search.shard import NUMBERS, TEXT, ShardRows, concatenate, open_shard, write_shard
-from saibot.search.views import key_id
 from saibot.sketch import SUFFIX, Header, KeyDomain, Sketch, listed_domain, read_sketch, write_sketch
 
 FORMAT = {"format": "saibot-corpus", "version": 1}

@@ -9,7 +9,7 @@ from saibot.errors import InvalidDomain, InvalidInput
 from saibot.search.request import SearchRequest
 from saibot.search.result import Found, SearchResult
 from saibot.search.state import State
-from saibot.search.terms import Units
+from saibot.search.units import Units
 from saibot.sketch import KeyDomain
 from saibot.wire import Column, Entry, Measured, Result, Step
 from saibot.wire.result import KeyLevel, KeyOfRequest, ListedDomain, Model, OwnColumn, Pair, Rows, TargetColumn

@@ -9,15 +9,15 @@ import numpy as np
 
 from saibot.search.corpus import Corpus
 from saibot.search.hops import hop_shards
-from saibot.search.joint import dataset_groups, score_datasets
+from saibot.search.key_maps import View, Views
 from saibot.search.potential import potential_scores
 from saibot.search.request import SearchRequest
 from saibot.search.scoring import Base, Scores, score
 from saibot.search.shard import ShardRows
 from saibot.search.state import State
 from saibot.search.sweep import sweep
-from saibot.search.terms import Units
-from saibot.search.views import View, Views
+from saibot.search.units import Units
+from saibot.search.whole_datasets import dataset_groups, score_datasets
 from saibot.wire import Identity, SearchOptions
 
 SMALLEST_SCALE = 1e-100  # coefficients are divided by it

@@ -10,8 +10,8 @@ import numpy as np
 
 from saibot.errors import InvalidInput
 from saibot.search.corpus import Corpus
-from saibot.search.describing import Table, describe
 from saibot.search.engine import Engine
+from saibot.search.explain import Table, describe
 from saibot.search.greedy import Greedy, Progress, column_name, first_states
 from saibot.search.request import SearchRequest
 from saibot.search.result import SearchResult, Step

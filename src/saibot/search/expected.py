@@ -29,8 +29,8 @@ from saibot.errors import InvalidSketch
 from saibot.estimate.lookup import LevelValues, level_steps, lookup_values
 from saibot.search.corpus import Corpus
 from saibot.search.engine import Board, Engine, Group
+from saibot.search.key_maps import RequestKey, View
 from saibot.search.state import State
-from saibot.search.views import RequestKey, View
 from saibot.sketch import KeyDomain, Sketch
 
 PRIOR = 0.3  # omega: correlations of a half are common among tables that share a key

@@ -11,8 +11,8 @@ import numpy as np
 
 from saibot.estimate.lookup import lookup_values
 from saibot.search.corpus import Corpus
+from saibot.search.key_maps import View, Views
 from saibot.search.shard import ShardRows
-from saibot.search.views import View, Views
 from saibot.sketch import Sketch
 
 

@@ -24,11 +24,11 @@ from saibot.errors import InvalidInput
 from saibot.estimate.many_to_many import Joined, joined
 from saibot.estimate.moments import moments_of_sketch
 from saibot.search.corpus import Corpus
+from saibot.search.key_maps import View, Views
 from saibot.search.pairs import influence, noise_variance, wald_statistic
 from saibot.search.request import SearchRequest
 from saibot.search.result import Found, SearchResult, Step
-from saibot.search.terms import Units
-from saibot.search.views import View, Views
+from saibot.search.units import Units
 from saibot.semiring import Fit, Moments
 from saibot.sketch import Feature, Sketch
 from saibot.wire import Dropped, SearchOptions

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from saibot.errors import InvalidInput
 from saibot.privacy import Neighbours
-from saibot.search.terms import Terms
-from saibot.search.views import RequestKey
+from saibot.search.key_maps import RequestKey
+from saibot.search.units import Terms
 from saibot.semiring import Moments
 from saibot.sketch import Feature
 

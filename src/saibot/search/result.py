@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from saibot.search.state import State
-from saibot.search.terms import Units
+from saibot.search.units import Units
 from saibot.wire import Dropped, Identity
 from saibot.wire.result import Pair
 

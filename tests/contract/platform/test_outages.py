@@ -16,7 +16,7 @@ from saibot.errors import InvalidInput, SaibotError
 from saibot.platform import Settings, create_app
 from saibot.platform.backup import backup
 from saibot.platform.jobs.process import WorkerProcess
-from saibot.platform.storage.away import StorageAway
+from saibot.platform.storage.unavailable import StorageAway
 
 pytestmark = pytest.mark.fault
 BROWSER = {"Accept": "text/html"}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from saibot.search import Corpus
+from saibot.search.key_maps import view_id
 from saibot.search.shard import ShardRows
-from saibot.search.views import view_id
 from saibot.sketch import KeyDomain
 
 

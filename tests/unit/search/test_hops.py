@@ -8,7 +8,7 @@ import pytest
 from saibot.search import Corpus, RequestKey
 from saibot.search import hops as module
 from saibot.search.hops import hop_shards
-from saibot.search.views import Views, view_id
+from saibot.search.key_maps import Views, view_id
 from saibot.sketch import KeyDomain
 
 from .conftest import rows_of

@@ -19,8 +19,8 @@ from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
 from saibot.search import Corpus, SearchOptions, SearchResult, search
-from saibot.search.asking import search_request
 from saibot.search.exhaustive import Exhaustive
+from saibot.search.from_sketches import search_request
 from saibot.search.pairs import wald_statistic
 from saibot.sketch import Sketch
 

@@ -9,8 +9,8 @@ from saibot.errors import InvalidInput
 from saibot.estimate.lookup import shrink
 from saibot.estimate.moments import exact_moments
 from saibot.search import Corpus, RequestKey, SearchOptions, SearchRequest, search
+from saibot.search.key_maps import view_id
 from saibot.search.shard import ShardRows
-from saibot.search.views import view_id
 from saibot.sketch import KeyDomain
 
 D, EACH = 200, 20

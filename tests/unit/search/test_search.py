@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from saibot.errors import InvalidInput
 from saibot.estimate.moments import exact_moments
 from saibot.search import Corpus, RequestKey, SearchOptions, SearchRequest, search
+from saibot.search.key_maps import RequestKey as Key
+from saibot.search.key_maps import Views, view_id
 from saibot.search.scoring import score
 from saibot.search.state import State
 from saibot.search.sweep import sweep
-from saibot.search.views import RequestKey as Key
-from saibot.search.views import Views, view_id
 from saibot.semiring import Moments
 from saibot.sketch import KeyDomain
 

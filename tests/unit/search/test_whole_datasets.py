@@ -11,8 +11,8 @@ from saibot.search import Corpus, RequestKey, SearchOptions, SearchRequest, sear
 from saibot.search.engine import Engine
 from saibot.search.exhaustive import Exhaustive
 from saibot.search.greedy import accepted, first_states
+from saibot.search.key_maps import view_id
 from saibot.search.shard import ShardRows
-from saibot.search.views import view_id
 from saibot.sketch import KeyDomain
 
 D = 50

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
-from saibot.platform.accepting import PRIVATIZE
 from saibot.platform.api import schemas
 from saibot.platform.api.answers import documented, file_answer, json_answer, page_answer, page_of_texts
 from saibot.platform.api.asking import Asking, Cursor, Here, Limit, body_of
@@ -16,6 +15,7 @@ from saibot.platform.api.tokens import SECURED
 from saibot.platform.catalog import SORTS, Filter
 from saibot.platform.errors import WrongMediaType
 from saibot.platform.pagination import read_cursor
+from saibot.platform.validation import PRIVATIZE
 from saibot.sketch import SUFFIX
 from saibot.wire import Dataset, ShownDataset
 

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from saibot.platform.errors import TooLarge
 from saibot.platform.service import Platform
-from saibot.platform.storage import away
+from saibot.platform.storage import unavailable
 
 SLACK = 1 << 20
 _HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin")]
@@ -59,7 +59,7 @@ class Guard:
         except Exception as problem:
             self._platform.log.failure("request failed", problem, request=request_id, route=_route(scope))
             if status == 0:
-                await _send_error(sending, 503 if away.is_away(problem) else 500, request_id)
+                await _send_error(sending, 503 if unavailable.is_away(problem) else 500, request_id)
         finally:
             self._note(scope, status, time.perf_counter() - started, request_id)
 
@@ -92,8 +92,8 @@ async def _send_error(send: Send, status: int, request_id: str) -> None:
     document: dict[str, Any] = {
         "error": {
             "code": "unavailable" if lost else "internal",
-            "message": away.MESSAGE if lost else "the platform made a mistake.",
-            "hint": away.HINT if lost else "Try again; if it stays, tell the admin the request id.",
+            "message": unavailable.MESSAGE if lost else "the platform made a mistake.",
+            "hint": unavailable.HINT if lost else "Try again; if it stays, tell the admin the request id.",
             "details": {"request": request_id},
         }
     }

@@ -96,9 +96,9 @@ def run(task: dict[str, Any], progress: Any) -> dict[str, Any]:
 def _search(task: dict[str, Any], progress: Any) -> Result:
     from saibot.domains import DomainRegistry, KnownDomains
     from saibot.search import search
-    from saibot.search.asking import search_request
     from saibot.search.corpus import Corpus
     from saibot.search.document import result_of
+    from saibot.search.from_sketches import search_request
     from saibot.sketch import Header, read_sketch
     from saibot.wire import Question
 

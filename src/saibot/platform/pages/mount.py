@@ -30,7 +30,7 @@ from saibot.platform.pages.static_files import StaticFiles
 from saibot.platform.pages.views import ask, budget, catalogue, dataset, plan, searches, sign_in
 from saibot.platform.pages.visit import Visit
 from saibot.platform.service import Platform
-from saibot.platform.storage.away import is_away
+from saibot.platform.storage.unavailable import is_away
 
 View = Callable[[Visit], Response | Awaitable[Response]]
 

@@ -123,7 +123,7 @@ HOSTILE = [
 def journal(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """Requests and readings of rows in the order in which they happen; downloads one after the other."""
     written: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("saibot.client.published.AT_ONCE", 1)
+    monkeypatch.setattr("saibot.client.remote_corpus.AT_ONCE", 1)
     for gate in ("open_table", "_column", "_text_of"):  # every cell that the client reads comes through one of these
         monkeypatch.setattr(tables, gate, _noted(getattr(tables, gate), written))
     return written

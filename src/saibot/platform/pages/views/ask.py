@@ -10,9 +10,9 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
 from saibot.errors import SaibotError
-from saibot.platform.accepting import MAGIC
 from saibot.platform.errors import TooLarge, TooManyRequests, Unusable, status_of
 from saibot.platform.pages.visit import FORM_BYTES, Visit, in_thread
+from saibot.platform.validation import MAGIC
 from saibot.search.rankings import RANKINGS
 from saibot.wire import InvalidOption, Question
 

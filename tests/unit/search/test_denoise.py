@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from saibot.estimate.moments import exact_moments
+from saibot.search.denoise import steadied, training_state
 from saibot.search.state import State
-from saibot.search.steadying import steadied, training_state
 from saibot.semiring import Moments
 
 D, ROWS, NOISE = 80, 1600, 9.0

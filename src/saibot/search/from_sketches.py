@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from saibot.domains import KnownDomains
 from saibot.errors import InvalidInput
 from saibot.estimate.moments import moments_of_sketch
+from saibot.search.key_maps import RequestKey
 from saibot.search.request import SearchRequest
-from saibot.search.terms import FeatureColumn, KeyColumn, Terms, Units
-from saibot.search.views import RequestKey
+from saibot.search.units import FeatureColumn, KeyColumn, Terms, Units
 from saibot.sketch import Feature, KeyDomain, Sketch, listed_domain
 
 
