@@ -1,0 +1,27 @@
+"""Columns of frames come to an engine in normal types, each cell by itself."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from saibot.privatize.frames import normal_column
+
+CELLS = [b"a", b"\xff\xfe", None, b"", "é".encode()]
+
+
+def unchecked_texts(cells: list[bytes | None]) -> pa.Array:
+    """Bytes that say they are text; Arrow takes their word for it."""
+    held = pa.array(cells, pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(held), held.buffers(), held.null_count)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
+def test_a_text_that_is_no_utf8_is_missing_and_the_others_stay(kind: pa.DataType) -> None:
+    texts = unchecked_texts(CELLS)
+    assert normal_column(texts.cast(kind)).to_pylist() == ["a", None, None, "", "é"]
+    assert normal_column(pa.chunked_array([texts, texts[:1]])).to_pylist() == ["a", None, None, "", "é", "a"]
+
+
+def test_the_levels_of_a_dictionary_are_looked_at_too() -> None:
+    assert normal_column(unchecked_texts(CELLS).dictionary_encode()).to_pylist() == ["a", None, None, "", "é"]
