@@ -10,10 +10,11 @@ one pass up and one pass down, linear in the number of keys. tau_l^2 comes from 
 feature that is all noise at this budget ends with a spread near 0 and its keys at the prior mean M. Nothing is ever divided
 by a count, and no noise however large gives an infinite value.
 
-Where this differs from FORMULAS.md A5: residuals are taken against the shrunk count, not the noisy one, which keeps out the
-count noise that the counts themselves disprove; levels are solved together instead of top down; tau^2 is multiplied by
-S/(S+4), S the sum of squared reliabilities, because its own error (Var/tau^4 = 2/S) otherwise passes for spread: a null
-feature's false spread falls by more than half, a real one's error stays; tau^2 and values keep to the public bounds.
+The formulas are in mathematics.md, "Lookup values". What this does beyond the textbook: residuals are taken against the
+shrunk count, not the noisy one, which keeps out the count noise that the counts themselves disprove; levels are solved
+together instead of top down; tau^2 is multiplied by S/(S+4), S the sum of squared reliabilities, because its own error
+(Var/tau^4 = 2/S) otherwise passes for spread: a null feature's false spread falls by more than half, a real one's error
+stays; tau^2 and values keep to the public bounds.
 """
 
 from __future__ import annotations

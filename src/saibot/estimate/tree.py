@@ -100,7 +100,7 @@ def estimate_spread(
     cap: np.ndarray,
     typical: list[np.ndarray] | None = None,
 ) -> list[np.ndarray]:
-    """tau^2 of every level, (f, 1) each: level by level from the top as in A5, then jointly if there are several.
+    """tau^2 of every level, (f, 1) each: level by level from the top, then jointly if there are several.
 
     What noise leaves open is filled with `typical` spreads, or with none.
     """
