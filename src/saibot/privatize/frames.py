@@ -132,7 +132,7 @@ def _readable(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _decoded(cell: pa.Buffer) -> str | None:
     try:
-        return cell.to_pybytes().decode()
+        return bytes(cell).decode()
     except UnicodeDecodeError:
         return None
 
