@@ -76,7 +76,7 @@ class Packing:
 
     def _merge(self) -> None:
         """Few large shards instead of many small ones; each value is rewritten once for every eightfold growth."""
-        for id, names in list(self.corpus.key_ids.items()):
+        for id, names in list(self.corpus.files.items()):
             tiers: dict[int, list[str]] = {}
             for name in names:
                 size = (self.folder / "shards" / name).stat().st_size

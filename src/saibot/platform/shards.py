@@ -179,7 +179,7 @@ class Shards:
         """The corpus as its index says, without anything that the index does not name."""
         try:
             corpus = Corpus(self.folder)
-            named = {name for names in corpus.key_ids.values() for name in names}
+            named = {name for names in corpus.files.values() for name in names}
             if not all((self.folder / "shards" / name).is_file() for name in named):
                 raise InvalidInput("a shard is missing.")
             named |= {f"{digest}{SUFFIX}" for digest in corpus.digests} | set(corpus.name_files)

@@ -5,7 +5,12 @@
       names/*.json           digests of sketches and the names of their datasets
       keys/*.keys.arrow      the public lists of keys that the sketches have
       shards/*.arrow         values, memory-mapped
+      factors/*.arrow        what the sketches of a key domain have in common, by version
       sketches/*.saibot      the sketches themselves, by digest
+
+Values are those that each sketch gives with the help of its domain's factors. Requests of a provider whose sketches taught
+these are answered from other values, which only the factors of all other groups of providers helped: in the index their
+files stand under `key domain@group`.
 
 The index is replaced atomically and names everything that counts: a file it does not name does not exist.
 """
@@ -15,25 +20,38 @@ from __future__ import annotations
 import json
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
-from saibot.domains import DomainCard
+from saibot.domains import DomainCard, DomainRegistry, KnownDomains
 from saibot.errors import InvalidInput, InvalidSketch
-from saibot.estimate.lookup import lookup_values
+from saibot.safe_file import write_safely
 from saibot.search.key_lists import KeyListFiles
 from saibot.search.key_maps import key_id
 from saibot.search.names import Names, write_json
-from saibot.search.shard import NUMBERS, TEXT, ShardRows, concatenate, open_shard, write_shard
+from saibot.search.packed_rows import pack, pack_for_all, plain_rows
+from saibot.search.shard import ShardRows, concatenate, open_shard, write_shard
+from saibot.search.shared_factors import SharedFactors, read_factors
 from saibot.sketch import SUFFIX, Header, KeyDomain, Sketch, listed_domain, read_sketch, write_sketch
 
 FORMAT = {"format": "saibot-corpus", "version": 1}
+PACKED_TOGETHER = 512  # sketches in memory at a time
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The factors that a key domain uses, how many sketches it had then, and whether one that taught is gone since."""
+
+    version: str
+    sketches: int
+    withdrawn: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +78,9 @@ class Corpus:
             raise InvalidInput(f"the corpus {folder} has another format version.", hint="Pack it anew with this saibot.")
         self._names = Names(folder / "names", self._index.get("names", {}), self._index.pop("sketches", None))
         self._shards: dict[str, ShardRows] = {}
+        self._factors: dict[str, SharedFactors] = {}
+        self._domains: dict[str, KeyDomain] = {}  # by digest, those with coarser levels
+        self._provider: str | None = None
         self._keys = KeyListFiles(folder / "keys")
 
     @classmethod
@@ -87,14 +108,35 @@ class Corpus:
         return tuple(self._names.known)
 
     @property
-    def key_ids(self) -> dict[str, list[str]]:
-        """For every key domain the files of its shards."""
+    def files(self) -> dict[str, list[str]]:
+        """The files of all shards, by key domain, and by `key domain@group` for the values of a group of providers."""
         shards: dict[str, list[str]] = self._index["shards"]
         return shards
 
+    @property
+    def key_ids(self) -> tuple[str, ...]:
+        """The key domains that sketches have."""
+        return tuple(id for id in self.files if "@" not in id)
+
+    def for_provider(self, provider: str | None) -> Corpus:
+        """The same corpus as a provider's own requests must see it: with values that its sketches did not improve."""
+        found = copy(self)
+        found._provider = provider
+        return found
+
     def shards(self, id: str) -> list[ShardRows]:
         """The shards of one key domain, mapped."""
-        return [self._open(name) for name in self.key_ids.get(id, [])]
+        shared = self.factors(id) if self._provider is not None else None
+        group = shared.group_of(self._provider) if shared is not None else None
+        return [self._open(name) for name in self.files.get(variant(id, group), [])]
+
+    def digests_with(self, id: str) -> list[str]:
+        """The sketches with this key domain, in order."""
+        return sorted({str(digest) for shard in self._of_everybody(id) for digest in shard.text["digest"]})
+
+    def keys_in(self, id: str) -> int:
+        """How many keys there are, without the one that stands for all others."""
+        return int(self._of_everybody(id)[0].values.shape[1] - 1)
 
     def key_list(self, part: str) -> KeyDomain | None:
         """The keys behind a part of a key id: from their file, else as a sketch lists them; None where nobody knows them."""
@@ -110,7 +152,7 @@ class Corpus:
         With `most`, no further shard is opened once there are so many.
         """
         found: dict[str, float] = {}
-        for name in self.key_ids.get(id, []):
+        for name in self.files.get(id, []):
             if most is not None and len(found) >= most:
                 break
             shard = self._open(name)
@@ -131,7 +173,8 @@ class Corpus:
 
     def add(self, sketches: Iterable[Sketch], domains: Mapping[str, KeyDomain] | None = None) -> list[Refused]:
         """Pack sketches; `domains` by digest give the parents of key levels. What cannot be packed is told, not raised."""
-        groups: dict[str, list[ShardRows]] = defaultdict(list)
+        self._domains |= domains or {}
+        groups: dict[str, list[tuple[Sketch, ShardRows]]] = defaultdict(list)
         new: dict[str, str] = {}
         refused = []
         for sketch in sketches:
@@ -140,8 +183,7 @@ class Corpus:
                 continue
             try:
                 if header.key is not None:
-                    rows = pack(sketch, (domains or {}).get(header.key.parts[0].digest), dtype=self._index["dtype"])
-                    groups[key_id(header.key)].append(rows)
+                    groups[key_id(header.key)].append((sketch, self._plain(sketch)))
                     self._keys.add(sketch)
             except (InvalidInput, InvalidSketch) as problem:
                 refused.append(Refused(sketch.digest, header.dataset.name, problem.message))
@@ -150,15 +192,15 @@ class Corpus:
             if not path.exists():
                 path.write_bytes(write_sketch(sketch))
             new[sketch.digest] = header.dataset.name
-        shards = {id: list(files) for id, files in self.key_ids.items()}
-        for id, parts in groups.items():
-            shards.setdefault(id, []).append(self._write(concatenate(parts)))
+        shards = {id: list(files) for id, files in self.files.items()}
+        for id, members in groups.items():
+            self._add_packed(shards, id, members, self.factors(id))
         self._replace(shards, new)
         return refused
 
     def add_rows(self, id: str, rows: ShardRows) -> None:
         """Values that are lookup values already, for benchmarks and experiments."""
-        shards = {one: list(files) for one, files in self.key_ids.items()}
+        shards = {one: list(files) for one, files in self.files.items()}
         shards.setdefault(id, []).append(self._write(rows))
         named = dict(zip(rows.text["digest"], rows.text["dataset"], strict=True))
         self._replace(shards, {digest: name for digest, name in named.items() if digest not in self._names.known})
@@ -169,7 +211,7 @@ class Corpus:
             return False
         shards: dict[str, list[str]] = {}
         stale = []
-        for id, files in self.key_ids.items():
+        for id, files in self.files.items():
             for name in files:
                 rows = self._open(name)
                 keep = rows.text["digest"] != digest
@@ -179,25 +221,136 @@ class Corpus:
                 stale.append(name)
                 if keep.any():
                     shards.setdefault(id, []).append(self._write(rows.take(keep)))
+        self._forget_taught(digest)
         self._replace(shards, {}, frozenset({digest}))
-        for name in stale:
-            self._shards.pop(name, None)
-            (self.folder / "shards" / name).unlink(missing_ok=True)
+        self._delete_shards(stale)
         (self.folder / "sketches" / f"{digest}{SUFFIX}").unlink(missing_ok=True)
         self._keys.sweep({part for id in shards for part in id.split("+")})
         return True
 
     def merge(self, id: str, names: list[str]) -> None:
         """One shard in the place of several of a key domain: a corpus that grows sketch by sketch stays quick to open."""
-        merged = self._write(concatenate([self._open(name) for name in names]))
-        shards = {one: list(files) for one, files in self.key_ids.items()}
+        parts = [self._open(name) for name in names]
+        if len({part.factors for part in parts}) > 1:
+            return  # bare values of an experiment stand beside values that factors helped
+        merged = self._write(concatenate(parts))
+        shards = {one: list(files) for one, files in self.files.items()}
         shards[id] = [*(name for name in shards[id] if name not in names), merged]
         self._replace(shards, {})
+        self._delete_shards(names)
+
+    # ---------------------------------------------------------------------------------------------- shared factors
+
+    def factors(self, id: str) -> SharedFactors | None:
+        """What the sketches of a key domain have in common, as its values use it; None where nothing was learned."""
+        learned = self.learned(id)
+        return None if learned is None else self.factors_named(learned.version)
+
+    def factors_named(self, version: str) -> SharedFactors:
+        """Factors by their version, also earlier ones that are still kept."""
+        if version not in self._factors:
+            try:
+                content = self._factor_path(version).read_bytes()
+            except OSError:
+                raise InvalidInput(
+                    f"the corpus {self.folder} has no factors {version[:12]} any more.",
+                    hint="They were learned from something that was withdrawn since: search again.",
+                ) from None
+            self._factors[version] = read_factors(content, version)
+        return self._factors[version]
+
+    def learned(self, id: str) -> Learned | None:
+        """When a key domain had its last lesson, so to say; None before the first."""
+        entry = self._index.get("factors", {}).get(id)
+        return None if entry is None else Learned(**entry)
+
+    def adopt(self, shared: SharedFactors) -> None:
+        """From now on the values of a key domain are those that these factors help. Readers see all of it or nothing."""
+        id, before = shared.key, self.learned(shared.key)
+        digests = [one for one in self.digests_with(id) if self._sketch_path(one).is_file()]
+        write_safely(self._factor_path(shared.version), shared.content)
+        self._factors[shared.version] = shared
+        stale = [name for key, names in self.files.items() if key.split("@")[0] == id for name in names]
+        shards = {key: list(names) for key, names in self.files.items() if key.split("@")[0] != id}
+        bare = [(shard, ~np.isin(shard.text["digest"], digests)) for shard in self._of_everybody(id)]  # of experiments
+        for group in shared.groups:
+            shards[variant(id, group)] = [self._write(shard.take(which)) for shard, which in bare if which.any()]
+        for start in range(0, len(digests), PACKED_TOGETHER):
+            some = digests[start : start + PACKED_TOGETHER]
+            sketches = [self.sketch(digest) for digest in some]
+            self._add_packed(shards, id, [(sketch, self._plain(sketch)) for sketch in sketches], shared)
+        entry = asdict(Learned(shared.version, len(digests)))
+        self._index = self._index | {"factors": self._index.get("factors", {}) | {id: entry}}
+        self._replace(shards, {})
+        self._delete_shards(stale)
+        if before is not None and before.withdrawn:
+            self._factor_path(before.version).unlink(missing_ok=True)
+
+    def packed(self, sketch: Sketch, shared: SharedFactors | None, group: int | None) -> ShardRows:
+        """The rows of a sketch with these factors, which need not be those in use."""
+        return pack(sketch, self.domain_of(sketch), shared, group, dtype=self._index["dtype"])
+
+    def domain_of(self, sketch: Sketch) -> KeyDomain | None:
+        """The domain with the coarser levels of a sketch's key: one that was given, or is kept with the corpus."""
+        key = sketch.header.key
+        if key is None or not key.levels:
+            return None
+        digest = key.parts[0].digest
+        if digest not in self._domains:
+            folder = self.folder / "domains"
+            registry = DomainRegistry(folder) if folder.is_dir() else None
+            found = KnownDomains.of(registry=registry).find(key.parts[0])
+            if found is None:
+                return None
+            self._domains[digest] = found
+        return self._domains[digest]
+
+    def _plain(self, sketch: Sketch) -> ShardRows:
+        return plain_rows(sketch, self.domain_of(sketch), dtype=self._index["dtype"])
+
+    def _add_packed(
+        self,
+        shards: dict[str, list[str]],
+        id: str,
+        members: Sequence[tuple[Sketch, ShardRows]],
+        shared: SharedFactors | None,
+    ) -> None:
+        sketches, plain = zip(*members, strict=True)
+        rows = pack_for_all(sketches, plain, self.domain_of, shared)
+        for group, part in zip((None,) if shared is None else shared.groups, rows, strict=True):
+            shards.setdefault(variant(id, group), []).append(self._write(part))
+
+    def _forget_taught(self, digest: str) -> None:
+        """What was withdrawn teaches nobody: factors that it taught are kept no longer than their values are in use."""
+        learned = {}
+        for id in self._index.get("factors", {}):
+            entry = self.learned(id)
+            assert entry is not None
+            learned[id] = asdict(
+                replace(entry, withdrawn=entry.withdrawn or digest in self.factors_named(entry.version).taught)
+            )
+        self._index = self._index | {"factors": learned}
+        current = {entry["version"] for entry in learned.values()}
+        for path in (self.folder / "factors").glob("*.arrow"):
+            if path.stem not in current and digest in self.factors_named(path.stem).taught:
+                path.unlink(missing_ok=True)
+                self._factors.pop(path.stem, None)
+
+    # ---------------------------------------------------------------------------------------------- inside
+
+    def _of_everybody(self, id: str) -> list[ShardRows]:
+        return [self._open(name) for name in self.files.get(id, [])]
+
+    def _delete_shards(self, names: Iterable[str]) -> None:
         for name in names:
             self._shards.pop(name, None)
             (self.folder / "shards" / name).unlink(missing_ok=True)
 
-    # ---------------------------------------------------------------------------------------------- inside
+    def _sketch_path(self, digest: str) -> Path:
+        return self.folder / "sketches" / f"{digest}{SUFFIX}"
+
+    def _factor_path(self, version: str) -> Path:
+        return self.folder / "factors" / f"{version}.arrow"
 
     def _listed(self, part: str) -> KeyDomain | None:
         for id in self.key_ids:
@@ -227,29 +380,6 @@ class Corpus:
         self.__dict__.pop("headers", None)
 
 
-def pack(sketch: Sketch, domain: KeyDomain | None, *, dtype: str = "float32") -> ShardRows:
-    """A sketch as rows of a shard: each feature's values, shrunk by what is known of the noise."""
-    header = sketch.header
-    levels = domain.with_levels(header.key.levels) if domain and header.key and header.key.levels else None
-    parents = [levels.parent_index(i + 1) for i in range(len(levels.level_names))] if levels else []
-    found = lookup_values(sketch, parents)
-    m = len(header.features)
-    rows = float("nan") if header.rows is None else float(header.rows)
-    text = {
-        "digest": [sketch.digest] * m,
-        "dataset": [header.dataset.name] * m,
-        "feature": [feature.name for feature in header.features],
-        "unit": [feature.unit for feature in header.features],
-    }
-    numbers = {
-        "mean": found.prior_mean,
-        "spread": found.spread,
-        "reliability": found.reliability.mean(axis=1),
-        "offset": np.array([feature.offset for feature in header.features]),
-        "scale": np.array([feature.scale for feature in header.features]),
-        "rows": np.full(m, rows),
-    }
-    deviations = (found.values - found.prior_mean[:, None]).astype(dtype)
-    return ShardRows(
-        {name: np.array(text[name], dtype=object) for name in TEXT}, {name: numbers[name] for name in NUMBERS}, deviations
-    )
+def variant(id: str, group: int | None) -> str:
+    """Where the values of a key domain stand in the index: those for everybody, or those for a group of providers."""
+    return id if group is None else f"{id}@{group}"

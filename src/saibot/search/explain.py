@@ -107,6 +107,7 @@ def describe(
         units=tuple(candidate.units for candidate in candidates),
         unit=tuple(str(candidate.shard.text["unit"][candidate.row]) for candidate in candidates),
         spread=tuple(candidate.number("spread") for candidate in candidates),
+        factors=candidates[0].shard.factors,
     )
 
 

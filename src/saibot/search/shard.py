@@ -28,6 +28,7 @@ class ShardRows:
     text: dict[str, np.ndarray]
     numbers: dict[str, np.ndarray]
     values: np.ndarray
+    factors: str = ""  # version of the shared factors that helped these values, `version@group` for a group's; or none
 
     def __len__(self) -> int:
         return len(self.values)
@@ -37,6 +38,7 @@ class ShardRows:
             {name: column[chosen] for name, column in self.text.items()},
             {name: column[chosen] for name, column in self.numbers.items()},
             self.values[chosen],
+            self.factors,
         )
 
 
@@ -47,7 +49,7 @@ def write_shard(path: Path, rows: ShardRows) -> None:
     columns: list[Any] = [pa.array(rows.text[name].tolist(), pa.string()) for name in TEXT]
     columns += [pa.array(rows.numbers[name].astype(np.float64)) for name in NUMBERS]
     columns.append(pa.FixedSizeListArray.from_arrays(flat, keys))
-    batch = pa.record_batch(columns, names=[*TEXT, *NUMBERS, "values"])
+    batch = pa.record_batch(columns, names=[*TEXT, *NUMBERS, "values"]).replace_schema_metadata({"factors": rows.factors})
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with pa.OSFile(str(temporary), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -64,7 +66,8 @@ def open_shard(path: Path) -> ShardRows:
     flat = values.values.to_numpy(zero_copy_only=True)
     text = {name: np.array(batch.column(name).to_pylist(), dtype=object) for name in TEXT}
     numbers = {name: batch.column(name).to_numpy() for name in NUMBERS}
-    return ShardRows(text, numbers, flat.reshape(len(batch), values.type.list_size))
+    factors = (batch.schema.metadata or {}).get(b"factors", b"").decode()
+    return ShardRows(text, numbers, flat.reshape(len(batch), values.type.list_size), factors)
 
 
 def concatenate(parts: Sequence[ShardRows]) -> ShardRows:
@@ -72,4 +75,5 @@ def concatenate(parts: Sequence[ShardRows]) -> ShardRows:
         {name: np.concatenate([part.text[name] for part in parts]) for name in TEXT},
         {name: np.concatenate([part.numbers[name] for part in parts]) for name in NUMBERS},
         np.concatenate([part.values for part in parts]),
+        parts[0].factors,
     )

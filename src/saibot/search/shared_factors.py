@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,16 @@ import numpy as np
 import pyarrow as pa
 
 from saibot.errors import InvalidInput
-from saibot.estimate.factors import FactorValues, Factors, GroupedFactors, KeyTree, RankScore, Readings, apply, learn_by_group
+from saibot.estimate.factors import (
+    Factors,
+    FactorValues,
+    GroupedFactors,
+    KeyTree,
+    RankScore,
+    Readings,
+    apply,
+    learn_by_group,
+)
 from saibot.sketch import KeyDomain, Sketch
 
 FORMAT = {"format": "saibot-factors", "version": 1}
@@ -54,17 +63,28 @@ class SharedFactors:
     def version(self) -> str:
         return hashlib.sha256(self.content).hexdigest()
 
+    @property
+    def groups(self) -> tuple[int | None, ...]:
+        """Whose values there are: everybody's, and those of each group of providers."""
+        return (None, *range(len(self.grouped.without))) if self.rank else (None,)
+
     def group_of(self, provider: str | None) -> int | None:
         """The group whose factors a provider's requests use; None for those that all tables taught."""
-        return self.grouped.group.get(provider) if provider is not None else None
+        return self.grouped.group.get(provider) if provider is not None and self.rank else None
 
     def of_group(self, group: int | None) -> Factors:
         return self.grouped.everyone if group is None else self.grouped.without[group]
 
-    def improved(self, sketch: Sketch, domain: KeyDomain | None, group: int | None = None) -> tuple[Readings, FactorValues]:
-        """A sketch's readings, and its values with the help of all tables that may help."""
-        readings = Readings.of_sketch(sketch, self.tree, domain if self.tree.names else None)
-        return readings, apply(self.of_group(group), readings)
+    def name_of(self, group: int | None) -> str:
+        """How a shard and a result name these factors: the version, with the group where it is one's."""
+        return self.version if group is None else f"{self.version}@{group}"
+
+    def readings(self, sketch: Sketch, domain: KeyDomain | None) -> Readings:
+        return Readings.of_sketch(sketch, self.tree, domain if self.tree.names else None)
+
+    def improved(self, readings: Readings, group: int | None = None) -> FactorValues:
+        """A sketch's values with the help of all tables that may help."""
+        return apply(self.of_group(group), readings)
 
 
 def learn_shared(
@@ -141,7 +161,7 @@ def read_factors(content: bytes, version: str) -> SharedFactors:
         return _read(content)
     except InvalidInput:
         raise
-    except (pa.ArrowException, KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
+    except (pa.ArrowException, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError):
         raise _damaged() from None
 
 
@@ -152,7 +172,7 @@ def _read(content: bytes) -> SharedFactors:
         raise InvalidInput("these factors have another format version.", hint="Pack the corpus anew with this saibot.")
     keys, rank, levels = int(header["keys"]), int(header["rank"]), [str(name) for name in header["levels"]]
     shares = np.array(header["shares"], float)
-    if not (0 < keys and 0 <= rank <= MOST_RANK and keys * max(rank, 1) * len(shares) <= MOST_CELLS):
+    if not (keys > 0 and 0 <= rank <= MOST_RANK and keys * max(rank, 1) * len(shares) <= MOST_CELLS):
         raise _damaged()
     if shares.shape != (len(shares), 1 + len(levels)) or not np.isfinite(shares).all() or (shares < 0).any():
         raise _damaged()
@@ -173,7 +193,7 @@ def _read(content: bytes) -> SharedFactors:
     tried = tuple(RankScore(int(rank), float(gain), float(error)) for rank, gain, error in header["tried"])
     names = ["everyone", *(f"without {group}" for group in range(len(shares) - 1))]
     sets = [_factors(batch.column(name), tree, rank, share, tried) for name, share in zip(names, shares, strict=True)]
-    groups = {str(provider): int(group) for provider, group in header["groups"].items()}
+    groups: dict[Hashable, int] = {str(provider): int(group) for provider, group in header["groups"].items()}
     if any(not 0 <= group < len(sets) - 1 for group in groups.values()):
         raise _damaged()
     taught = tuple(str(digest) for digest in header["taught"])
