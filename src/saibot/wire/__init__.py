@@ -10,14 +10,13 @@ from saibot.wire.domain import Domain
 from saibot.wire.options import InvalidOption, Question, SearchOptions
 from saibot.wire.rankings import RANKINGS, Ranking
 from saibot.wire.related import Discovered, JoinsWith, Related, UnionsWith, Unrelated
-from saibot.wire.result import Column, Dropped, Entry, Identity, Measured, Result, Step
+from saibot.wire.result import Dropped, Entry, Identity, Measured, NewColumn, Result, Step
 from saibot.wire.search import ErrorFacts, Search
 from saibot.wire.shapes import Shape
 
 __all__ = [
     "RANKINGS",
     "Account",
-    "Column",
     "CorpusEntry",
     "Dataset",
     "Discovered",
@@ -29,6 +28,7 @@ __all__ = [
     "InvalidOption",
     "JoinsWith",
     "Measured",
+    "NewColumn",
     "NewToken",
     "Question",
     "Ranking",
