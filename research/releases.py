@@ -27,7 +27,7 @@ from saibot.privatize.noise import NoiseSource
 from saibot.privatize.prepare import Grid, box_fits, clip_length
 from saibot.privatize.read import Source, open_table
 from saibot.privatize.release import choose_grid, release, value_count
-from saibot.privatize.schema import Column, KeyColumn, ReleaseKey, resolve_features
+from saibot.privatize.schema import Column, KeyPartColumn, ReleaseKey, resolve_features
 from saibot.semiring import Basis, lift
 from saibot.sketch import Feature, KeyDomain, Sketch
 
@@ -142,7 +142,7 @@ class Release:
 
 
 def key_of(domain: KeyDomain) -> ReleaseKey:
-    return ReleaseKey(domain.id, (KeyColumn(domain.id, domain.id, domain, dates=False),))
+    return ReleaseKey(domain.id, (KeyPartColumn(domain.id, domain.id, domain, dates=False),))
 
 
 def _scaled(values: np.ndarray, feature: Feature | None) -> np.ndarray:

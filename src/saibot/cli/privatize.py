@@ -11,7 +11,7 @@ from saibot.cli import options
 from saibot.cli.home import open_ledger
 from saibot.cli.plan import show_plan
 from saibot.cli.show import JsonOption, ask_provider, number, print_json, progress
-from saibot.cli.terms import Terms, with_terms
+from saibot.cli.terms import ReleaseTerms, with_terms
 
 if TYPE_CHECKING:
     from saibot.privatize import Card, Released
@@ -32,7 +32,7 @@ def privatize(
         list[str] | None, typer.Option(help="Feature of the card, or NAME=LOWER:UPPER with public bounds. Repeatable.")
     ] = None,
     *,
-    terms: Terms,
+    terms: ReleaseTerms,
     prepare: Annotated[
         str, typer.Option(help="card, or paper (the paper's preparation: NOT private, and marked so).")
     ] = "card",

@@ -1,9 +1,9 @@
 """The terms of a release as options: budget, mechanism and noise, the same for every command that plans or makes one.
 
     @with_terms
-    def plan(*, terms: Terms, json: JsonOption = False) -> None: ...
+    def plan(*, terms: ReleaseTerms, json: JsonOption = False) -> None: ...
 
-has the options of `Terms` where `terms` stands, and gets them as one value.
+has the options of `ReleaseTerms` where `terms` stands, and gets them as one value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Terms:
+class ReleaseTerms:
     """What was asked for, as it was written; what it means is checked where it is read."""
 
     epsilon: options.Epsilon = "1"
@@ -90,16 +90,16 @@ class Terms:
 
 
 def with_terms(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameter `terms` is spread over the options of `Terms`: Typer reads options from the signature."""
+    """A command whose parameter `terms` is spread over the options of `ReleaseTerms`, for Typer to read."""
     single = inspect.signature(command, eval_str=True)
-    asked = inspect.signature(Terms, eval_str=True).parameters
+    asked = inspect.signature(ReleaseTerms, eval_str=True).parameters
     spread: list[inspect.Parameter] = []
     for parameter in single.parameters.values():
         spread += [one.replace(kind=parameter.kind) for one in asked.values()] if parameter.name == "terms" else [parameter]
 
     @wraps(command)
     def with_options(**given: Any) -> None:
-        command(terms=Terms(**{name: given.pop(name) for name in asked}), **given)
+        command(terms=ReleaseTerms(**{name: given.pop(name) for name in asked}), **given)
 
     del with_options.__wrapped__  # or its signature would be read instead
     with_options.__signature__ = single.replace(parameters=spread)  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from saibot.search.key_lists import ListedKeys
 from saibot.search.key_maps import View, Views, key_id, view_id
 from saibot.search.shard import ShardRows
 from saibot.sketch import KeyDomain, KeyPart, Sketch
-from saibot.wire import Column
+from saibot.wire import NewColumn
 
 
 class ValueSource(Protocol):
@@ -33,7 +33,7 @@ SAME = 1e-6  # two spreads that differ by less than this part are one
 Place = tuple[View, ShardRows, int]  # the view that the keys have on a feature, its shard and its row there
 
 
-def looked_up(source: Corpus | ValueSource, column: Column, key: RequestKey) -> np.ndarray:
+def looked_up(source: Corpus | ValueSource, column: NewColumn, key: RequestKey) -> np.ndarray:
     """A chosen column's value for every finest key, in original units."""
     view, shard, row = _in_corpus(source, column, key) if isinstance(source, Corpus) else _in_sketches(source, column, key)
     # A shard holds deviations from the feature's mean.
@@ -42,7 +42,7 @@ def looked_up(source: Corpus | ValueSource, column: Column, key: RequestKey) -> 
     return values
 
 
-def _in_corpus(corpus: Corpus, column: Column, key: RequestKey) -> Place:
+def _in_corpus(corpus: Corpus, column: NewColumn, key: RequestKey) -> Place:
     views = Views(key, corpus)
     known = False
     if column.via is None:
@@ -68,7 +68,7 @@ def _in_corpus(corpus: Corpus, column: Column, key: RequestKey) -> Place:
     )
 
 
-def _in_sketches(source: ValueSource, column: Column, key: RequestKey) -> Place:
+def _in_sketches(source: ValueSource, column: NewColumn, key: RequestKey) -> Place:
     sketch = _fetched(source, column.digest)
     if sketch.header.key is None or column.feature not in sketch.features:
         raise InvalidInput(f"the sketch of {column.dataset!r} is not the one that the result uses.")
@@ -90,7 +90,7 @@ def _in_sketches(source: ValueSource, column: Column, key: RequestKey) -> Place:
     raise _no_key(column)
 
 
-def _packed(sketch: Sketch, source: ValueSource, column: Column, key: RequestKey) -> ShardRows:
+def _packed(sketch: Sketch, source: ValueSource, column: NewColumn, key: RequestKey) -> ShardRows:
     """The sketch's values as the search had them: with its coarser key levels, if those were known where it was packed.
 
     A result does not carry domains of providers, only the spread of the values it chose, which tells both apart.
@@ -135,11 +135,11 @@ def _fetched(source: ValueSource, digest: str) -> Sketch:
     return sketch
 
 
-def _view(views: Views, id: str, column: Column) -> View | None:
+def _view(views: Views, id: str, column: NewColumn) -> View | None:
     return next((view for view in views.find_all(id) if view.parts == column.joined_on), None)
 
 
-def _row(shard: ShardRows, column: Column) -> int | None:
+def _row(shard: ShardRows, column: NewColumn) -> int | None:
     text = shard.text
     same = (text["digest"] == column.digest) & (text["feature"] == column.feature)
     if column.via is not None:
@@ -148,6 +148,6 @@ def _row(shard: ShardRows, column: Column) -> int | None:
     return int(rows[0]) if len(rows) else None
 
 
-def _no_key(column: Column) -> InvalidInput:
+def _no_key(column: NewColumn) -> InvalidInput:
     name = f"{column.dataset}.{column.feature}"
     return InvalidInput(f"{name} was joined on {column.on}, which these keys do not give.")

@@ -31,7 +31,7 @@ Estimator = Literal["naive", "unbiased", "paper"]
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedMoments:
     """A join as moments: of the whole, and what every key adds to the products around the means (d, m, m)."""
 
     gram: Gram
@@ -43,7 +43,7 @@ def join_gram(*sides: Moments, estimator: Estimator = "naive") -> Gram:
     return joined(*sides, estimator=estimator).gram
 
 
-def joined(*sides: Moments, estimator: Estimator = "naive") -> Joined:
+def joined(*sides: Moments, estimator: Estimator = "naive") -> JoinedMoments:
     """A join of two or more tables on one key. Names that repeat are numbered as in the semi-ring.
 
     `naive`: the join itself, its size the count. `unbiased` and `paper`: the one table that all sides are projections of,
@@ -55,7 +55,7 @@ def joined(*sides: Moments, estimator: Estimator = "naive") -> Joined:
         raise InvalidInput("a join needs one key domain on both sides.", hint="Bring the finer key onto the coarser one.")
     if estimator == "naive":
         product = reduce(mul, sides)
-        return Joined(product.gram(), product.scatter)
+        return JoinedMoments(product.gram(), product.scatter)
     features = sides[0].features
     for side in sides[1:]:
         renamed = distinct(features, side.features)
@@ -79,7 +79,7 @@ def joined(*sides: Moments, estimator: Estimator = "naive") -> Joined:
             matrix[here, there], matrix[there, here] = count * block, count * block.T
             noise[here, there], noise[there, here] = count * error, count * error.T
             scatter[:, here, there], scatter[:, there, here] = count * by_key, count * by_key.transpose(0, 2, 1)
-    return Joined(Gram(features, matrix, noise), scatter[:, 1:, 1:])
+    return JoinedMoments(Gram(features, matrix, noise), scatter[:, 1:, 1:])
 
 
 def unbiased_weights(counts: np.ndarray) -> tuple[float, float]:

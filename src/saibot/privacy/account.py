@@ -117,7 +117,7 @@ def _seen_by_individuals(releases: Sequence[Priced]) -> Iterator[list[tuple[Even
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class LedgerAccount:
     """The standing of some individuals: their terms, all charges about them, and what those come to."""
 
     name: str

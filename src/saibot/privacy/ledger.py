@@ -21,7 +21,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 
 from saibot.errors import BudgetExceeded, InvalidInput, LedgerConflict
-from saibot.privacy.account import Account, Charge, LedgerEntry, Priced, Share, epsilon_of, within
+from saibot.privacy.account import Charge, LedgerAccount, LedgerEntry, Priced, Share, epsilon_of, within
 from saibot.privacy.budget import Budget, plain
 from saibot.privacy.events import Event, PureEvent, Spent
 from saibot.privacy.ledger_file import LedgerFile, entries_of, terms_of
@@ -100,12 +100,12 @@ class Ledger:
         with self._file.writing() as db:
             db.execute("INSERT INTO receipt VALUES (?, ?, ?)", (entry.number, digest, _now()))
 
-    def account(self, name: str) -> Account | None:
+    def account(self, name: str) -> LedgerAccount | None:
         with self._file.reading() as db:
             terms = terms_of(db, name)
             if terms is None:
                 return None
-            return Account(name, *terms, tuple(entries_of(db, "WHERE c.account = ?", (name,))))
+            return LedgerAccount(name, *terms, tuple(entries_of(db, "WHERE c.account = ?", (name,))))
 
     def account_of(self, dataset: str) -> str | None:
         """The account that a dataset's releases are on."""
@@ -113,7 +113,7 @@ class Ledger:
             row = db.execute("SELECT account FROM charge WHERE dataset = ? ORDER BY id DESC LIMIT 1", (dataset,)).fetchone()
         return None if row is None else str(row[0])
 
-    def accounts(self) -> list[Account]:
+    def accounts(self) -> list[LedgerAccount]:
         with self._file.reading() as db:
             names = [name for (name,) in db.execute("SELECT name FROM account ORDER BY name")]
         return [account for name in names if (account := self.account(name)) is not None]

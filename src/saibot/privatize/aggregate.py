@@ -19,7 +19,7 @@ from saibot.errors import InvalidInput, InvalidTable, SaibotError
 from saibot.privatize.cells import comparable_text, day_in, number_in, texts_of
 from saibot.privatize.prepare import Grid, component_value, grid_values, indicator_values, norm_squared, to_steps
 from saibot.privatize.read import Source
-from saibot.privatize.schema import Column, KeyColumn, ReleaseKey, card_features
+from saibot.privatize.schema import Column, KeyPartColumn, ReleaseKey, card_features
 from saibot.semiring import Basis
 from saibot.sketch.header import Feature
 
@@ -55,7 +55,7 @@ class Rows:
         return (self.component.name,) if self.component else tuple(column.name for column in self.columns)
 
     @property
-    def key_parts(self) -> tuple[KeyColumn, ...]:
+    def key_parts(self) -> tuple[KeyPartColumn, ...]:
         return self.key.parts if self.key else ()
 
     @property
@@ -168,7 +168,7 @@ def fold_keys(key: ReleaseKey, fetched: pa.Table, cells: np.ndarray) -> tuple[np
     return tuple(levels)
 
 
-def key_positions(column: pa.ChunkedArray, part: KeyColumn) -> np.ndarray:
+def key_positions(column: pa.ChunkedArray, part: KeyPartColumn) -> np.ndarray:
     """For every cell its place in the domain, -1 outside it. Keys are brought to normal form once per distinct value."""
     encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):

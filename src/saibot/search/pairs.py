@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from saibot.estimate.many_to_many import Joined
+from saibot.estimate.many_to_many import JoinedMoments
 from saibot.semiring import Fit
 from saibot.semiring.solve import centred_noise
 
@@ -20,7 +20,7 @@ def influence(features: tuple[str, ...], scatter: np.ndarray, fit: Fit) -> np.nd
     return answer
 
 
-def wald_statistic(whole: Joined, before: Fit, after: Fit, group: tuple[str, ...]) -> float:
+def wald_statistic(whole: JoinedMoments, before: Fit, after: Fit, group: tuple[str, ...]) -> float:
     """How clear of 0 the slopes of the new features are, keys as a sample: compare with a chi-square, one degree each."""
     names = whole.gram.features
     old = [names.index(name) for name in before.features]
@@ -46,7 +46,7 @@ def wald_statistic(whole: Joined, before: Fit, after: Fit, group: tuple[str, ...
     return float(product / size @ np.linalg.solve(covariance, product / size))
 
 
-def noise_variance(whole: Joined, fit: Fit) -> float:
+def noise_variance(whole: JoinedMoments, fit: Fit) -> float:
     """The privacy noise in R2, to first order, entries of the joined moments taken as independent."""
     matrix, noise = whole.gram.arranged(fit.features, fit.target)
     spread = centred_noise(matrix[None], noise[None], np.array([fit.count]))
