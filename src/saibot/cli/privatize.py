@@ -11,14 +11,14 @@ from saibot.cli import options
 from saibot.cli.home import open_ledger
 from saibot.cli.plan import show_plan
 from saibot.cli.show import JsonOption, ask_provider, number, print_json, progress
-from saibot.cli.terms import Terms, with_terms
+from saibot.cli.terms import Terms, TermsCommand, with_terms
 
 if TYPE_CHECKING:
     from saibot.privatize import Card, Released
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("privatize")(privatize)
+    app.command("privatize", cls=TermsCommand)(privatize)
 
 
 @with_terms

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from saibot.errors import InvalidInput, UnsupportedPlan
 from saibot.privacy.budget import Budget, plain
 from saibot.privacy.events import Event, PureEvent
-from saibot.privacy.mechanisms import Plan, PlanRequest
+from saibot.privacy.mechanisms import DEFAULT, Plan, PlanRequest
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize.aggregate import Rows
 from saibot.privatize.card import BoughtBounds, Card, ComponentFacts
@@ -30,7 +30,7 @@ class ReleaseRequest:
     neighbours: Neighbours
     key: str | None = None
     features: tuple[str, ...] = ()
-    mechanism: str = "joint"
+    mechanism: str = DEFAULT
     layout: str | None = None  # None: lookup with a key, union without, for joint; join or union for the paper's
     order: int = 2
     bound: Decimal | None = None
