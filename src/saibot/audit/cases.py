@@ -17,7 +17,7 @@ from saibot.audit.cells import CATEGORICAL, INT_IDS, KEYS, NESTED, NUMERIC, TEXT
 from saibot.privacy import Budget, Neighbours, mechanisms
 from saibot.privacy.mechanisms import MECHANISMS, Layout, Mechanism, mechanism_named
 from saibot.privatize import Card, ReleaseRequest
-from saibot.privatize.read import BackendName
+from saibot.privatize.engines import DEFAULT_ENGINE, BackendName
 
 Row = dict[str, Cell]
 LAYOUTS = tuple((mechanism, layout) for mechanism, layouts in mechanisms.LAYOUTS.items() for layout in layouts)
@@ -57,7 +57,7 @@ class Case:
             return every
         return [(one, other) for one, other in every if bool(self.versions[one]) != bool(self.versions[other])]
 
-    def request(self, backend: BackendName = "duckdb") -> ReleaseRequest:
+    def request(self, backend: BackendName = DEFAULT_ENGINE) -> ReleaseRequest:
         return ReleaseRequest(Card.parse(self.card), self.budget, self.neighbours, backend=backend, **self.asked)
 
     def only(self, one: int, other: int) -> Case:

@@ -66,8 +66,6 @@ def privatize(
     budget = terms.budget
     if prepare not in ("card", "paper"):
         raise InvalidInput(f"--prepare is card or paper, not {prepare!r}.")
-    if backend not in ("duckdb", "polars"):
-        raise InvalidInput(f"--backend is duckdb or polars, not {backend!r}.")
     described, chosen = _card(table, card, feature or [])
     which: Literal["train", "test"] | None = None
     if part is not None:
@@ -89,7 +87,7 @@ def privatize(
         yes=yes,
         part=which,
         split=split,
-        backend="polars" if backend == "polars" else "duckdb",
+        backend=backend,
     )
     ledger = open_ledger()
     name = described.dataset.name + (f"-{key}" if key else "")
