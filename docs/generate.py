@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import typer
+
 DOCS = Path(__file__).parent
 NOTE = "<!-- Written by docs/generate.py (make docs). Change the source, not this page. -->\n"
 METHODS = ("get", "put", "post", "delete")
@@ -60,10 +62,11 @@ def cli_page() -> str:
     ]
     for name, command in commands():
         lines += [f"## saibot {name}", "", _prose(command.help), ""]
-        arguments = [one for one in command.params if one.param_type_name == "argument"]
+        params = command.get_params(typer.Context(command))
+        arguments = [one for one in params if one.param_type_name == "argument"]
         usage = " ".join(["saibot", name, *(_usage(one) for one in arguments), "[OPTIONS]"])
         lines += ["```", usage, "```", "", "| | default | |", "|---|---|---|"]
-        for one in [*arguments, *(one for one in command.params if one not in arguments)]:
+        for one in [*arguments, *(one for one in params if one not in arguments)]:
             if one.name in ("help", "install_completion", "show_completion"):
                 continue
             lines.append(f"| {_spelling(one)} | {_default(one)} | {_cell(getattr(one, 'help', None) or '')} |")

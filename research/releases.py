@@ -27,7 +27,7 @@ from saibot.privatize.noise import NoiseSource
 from saibot.privatize.prepare import Grid, box_fits, clip_length
 from saibot.privatize.read import Source, open_table
 from saibot.privatize.release import choose_grid, release, value_count
-from saibot.privatize.schema import Column, KeyColumn, ReleaseKey, resolve_features
+from saibot.privatize.schema import Column, KeyPartColumn, ReleaseKey, resolve_features
 from saibot.semiring import Basis, lift
 from saibot.sketch import Feature, KeyDomain, Sketch
 
@@ -54,7 +54,7 @@ class Release:
         rows = self._bought(noise)
         exact = self._fixed if rows is self._rows else self._summed(rows, self.grid, self.domain)
         noisy = release(exact, self.plan, noise, most_rows=self.count)
-        return assemble(self._ready, rows, noisy, simulated=noise.simulated, edition=1)
+        return assemble(self._ready, rows, noisy, simulated=noise.simulated, edition=1, standing=None)
 
     @property
     def count(self) -> int:
@@ -142,7 +142,7 @@ class Release:
 
 
 def key_of(domain: KeyDomain) -> ReleaseKey:
-    return ReleaseKey(domain.id, (KeyColumn(domain.id, domain.id, domain, dates=False),))
+    return ReleaseKey(domain.id, (KeyPartColumn(domain.id, domain.id, domain, dates=False),))
 
 
 def _scaled(values: np.ndarray, feature: Feature | None) -> np.ndarray:
@@ -255,7 +255,7 @@ class MomentRelease:
         rows = Rows(_no_source(), resolve_features(card, ()), None, key, None, 1)
         request = ReleaseRequest(card, self.plan.request.budget, Neighbours.REPLACE_ONE)
         ready = Prepared(request, rows, self.plan, None, {}, self.rows, self._most, self._grid, 0, b"")
-        return assemble(ready, rows, noisy, simulated=noise.simulated, edition=1)
+        return assemble(ready, rows, noisy, simulated=noise.simulated, edition=1, standing=None)
 
 
 @cache

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+pytest.register_assert_rewrite("tests.support")  # so that an assert in a helper says what it compared
+
 FULL = os.environ.get("SAIBOT_FULL", "") not in ("", "0")
 
 settings.register_profile("ci", deadline=None, derandomize=False, print_blob=True)

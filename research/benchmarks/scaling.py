@@ -25,14 +25,16 @@ USUAL = (10_000, 1000, 20_000)
 
 
 @dataclass(frozen=True)
-class Point:
+class ScalingPoint:
     candidates: int
     keys: int
     rows: int
     milliseconds: float
 
 
-def bench_scaling(*, shrink: int = 1, rounds: int = 4, tell: Callable[[str, float | None], None]) -> dict[str, list[Point]]:
+def bench_scaling(
+    *, shrink: int = 1, rounds: int = 4, tell: Callable[[str, float | None], None]
+) -> dict[str, list[ScalingPoint]]:
     """One quantity grows at a time, the others stay at their usual size. `shrink` divides all sizes, for tests.
 
     Every point is measured in several rounds and the best one counts: a busy moment of the machine then bends no line.
@@ -42,7 +44,7 @@ def bench_scaling(*, shrink: int = 1, rounds: int = 4, tell: Callable[[str, floa
         "keys": [(USUAL[0], d, USUAL[2]) for d in KEYS],
         "rows": [(USUAL[0], USUAL[1], n) for n in ROWS],
     }
-    best: dict[tuple[int, int, int], Point] = {}
+    best: dict[tuple[int, int, int], ScalingPoint] = {}
     for number in range(rounds):
         tell("growing candidates, keys and rows", number / rounds)
         for size in dict.fromkeys(size for sizes in lines.values() for size in sizes):
@@ -51,13 +53,13 @@ def bench_scaling(*, shrink: int = 1, rounds: int = 4, tell: Callable[[str, floa
     return {name: [best[size] for size in sizes] for name, sizes in lines.items()}
 
 
-def growth(points: list[Point], name: str) -> float:
+def growth(points: list[ScalingPoint], name: str) -> float:
     """The exponent of a power law through the points: 1 is linear, 0 is no growth at all."""
     sizes = np.log([getattr(point, name) for point in points])
     return float(np.polyfit(sizes, np.log([point.milliseconds for point in points]), 1)[0])
 
 
-def write_report(found: dict[str, list[Point]], folder: Path) -> Path:
+def write_report(found: dict[str, list[ScalingPoint]], folder: Path) -> Path:
     """A figure of three panels, and its numbers beside it."""
     import matplotlib
 
@@ -91,7 +93,7 @@ def write_report(found: dict[str, list[Point]], folder: Path) -> Path:
     return path
 
 
-def _measure(candidates: int, keys: int, rows: int, repeats: int = 15) -> Point:
+def _measure(candidates: int, keys: int, rows: int, repeats: int = 15) -> ScalingPoint:
     with tempfile.TemporaryDirectory(prefix="saibot-bench-") as folder:
         corpus, request, _ = synthetic(Path(folder), candidates=candidates, keys=keys, rows=rows)
         engine = Engine(corpus, request, SearchOptions(device="cpu"))
@@ -102,4 +104,4 @@ def _measure(candidates: int, keys: int, rows: int, repeats: int = 15) -> Point:
             started = time.perf_counter()
             step_once(engine, train)
             best = min(best, time.perf_counter() - started)
-    return Point(candidates, keys, rows, best * 1e3)
+    return ScalingPoint(candidates, keys, rows, best * 1e3)

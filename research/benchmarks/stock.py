@@ -97,7 +97,7 @@ def fill(settings: Settings, *, stored: int, clients: int, tell: Callable[[str, 
             ("provider", [f"provider-{i:03d}" for i in range(clients)]),
             ("requester", [f"asker-{i}" for i in range(clients)]),
         ]
-        tokens = {role: [accounts.create(ADMIN, name, [role])["token"] for name in names] for role, names in roles}
+        tokens = {role: [accounts.create(ADMIN, name, [role]).token for name in names] for role, names in roles}
     finally:
         platform.close()
     train, test = (write_sketch(_sketch(0, request=True, seed=seed)) for seed in (1, 2))

@@ -46,7 +46,7 @@ METHODS = ("nonprivate", "fpm", "fpm-opt", "joint", "apm", "tpm", "sf1")
 
 
 @dataclass(frozen=True)
-class Point:
+class JoinPoint:
     """One place on the x axis."""
 
     n: int = 10_000
@@ -56,7 +56,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Tables:
+class JoinTables:
     """Exact statistics of all runs at one (n, keys), and the reports of the baselines that need the rows themselves."""
 
     left: np.ndarray  # (runs, keys, 3, 3)
@@ -65,12 +65,12 @@ class Tables:
     reports: dict[str, tuple[np.ndarray, np.ndarray]]
 
 
-def measure(points: Sequence[Point], config: RunConfig) -> pd.DataFrame:
+def measure(points: Sequence[JoinPoint], config: RunConfig) -> pd.DataFrame:
     runs = QUICK_RUNS if config.quick else RUNS
     frames, known = [], {}
     for number, point in enumerate(points):
         if config.quick:
-            point = Point(min(point.n, 2000), min(point.keys, 50), point.datasets, point.requests)
+            point = JoinPoint(min(point.n, 2000), min(point.keys, 50), point.datasets, point.requests)
         place = (point.n, point.keys)
         if place not in known:
             tell = partial(_tell, config, f"n = {point.n}, {point.keys} keys", number / len(points), 1 / len(points))
@@ -89,7 +89,7 @@ def measure(points: Sequence[Point], config: RunConfig) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def prepare(point: Point, runs: int, seed: int, tell: Any) -> Tables:
+def prepare(point: JoinPoint, runs: int, seed: int, tell: Any) -> JoinTables:
     """All runs' tables, reduced to statistics one by one: the rows of all of them would not fit in memory."""
     covariances = spd_matrices(runs, 3, np.random.default_rng((seed, 20)))
     rng = np.random.default_rng((seed, 21, point.n, point.keys))
@@ -102,10 +102,10 @@ def prepare(point: Point, runs: int, seed: int, tell: Any) -> Tables:
         left[run], right[run] = (exact[:, columns][:, :, columns] for columns in map(list, PARTS.values()))
         for method, (one, other) in reports.items():
             one[run], other[run] = _per_tuple(method, table, point, rng)
-    return Tables(left, right, whole, reports)
+    return JoinTables(left, right, whole, reports)
 
 
-def _per_tuple(method: str, table: KeyedTable, point: Point, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+def _per_tuple(method: str, table: KeyedTable, point: JoinPoint, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     facts: dict[str, Any] = {"bound_squared": BOUND**2, "epsilon": float(EPSILON), "delta": float(DELTA), "keys": point.keys}
     parts = []
     for columns in (table.rows[:, :2], table.rows[:, 2:]):
@@ -115,7 +115,7 @@ def _per_tuple(method: str, table: KeyedTable, point: Point, rng: np.random.Gene
     return tuple(parts)
 
 
-def errors(method: str, tables: Tables, point: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def errors(method: str, tables: JoinTables, point: JoinPoint, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """By estimator, under the paper's rule of failure."""
     truth = slopes(tables.whole)
     found = {}
@@ -132,7 +132,9 @@ def errors(method: str, tables: Tables, point: Point, rng: np.random.Generator) 
     return found
 
 
-def noisy_join(method: str, tables: Tables, point: Point, estimator: str, rng: np.random.Generator) -> np.ndarray | None:
+def noisy_join(
+    method: str, tables: JoinTables, point: JoinPoint, estimator: str, rng: np.random.Generator
+) -> np.ndarray | None:
     """Moments (runs, 4, 4) of the join of noisy parts; for `joint` and the unbiased estimator, of R itself."""
     runs, keys = tables.left.shape[:2]
     match method:
@@ -162,7 +164,7 @@ def noisy_join(method: str, tables: Tables, point: Point, estimator: str, rng: n
             return joined(*noisy)
 
 
-def repaired(tables: Tables, point: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def repaired(tables: JoinTables, point: JoinPoint, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """This system's own way: lookup sketches, its unbiased estimator, and a fit that knows the noise."""
     found = np.empty((len(tables.whole), 2))
     for run, sides in enumerate(lookup_sides(tables, point, rng)):
@@ -172,7 +174,7 @@ def repaired(tables: Tables, point: Point, rng: np.random.Generator) -> dict[str
     return {"unbiased": error, "ridge": error}
 
 
-def lookup_sides(tables: Tables, point: Point, rng: np.random.Generator) -> list[tuple[Moments, Moments]]:
+def lookup_sides(tables: JoinTables, point: JoinPoint, rng: np.random.Generator) -> list[tuple[Moments, Moments]]:
     """Both parts of every run as `joint` lookup sketches say them."""
     noise = Seeded(rng)
 
@@ -194,7 +196,7 @@ def _tell(config: RunConfig, stage: str, done: float, share: float, part: float)
     config.progress(stage, done + share * part)
 
 
-def _figure(letter: str, title: str, shows: str, points: Sequence[Point]) -> Figure:
+def _figure(letter: str, title: str, shows: str, points: Sequence[JoinPoint]) -> Figure:
     def settings(config: RunConfig) -> dict[str, Any]:
         facts = {"bound": BOUND, "epsilon": EPSILON, "delta": DELTA, "ridge": RIDGE, "methods": list(METHODS)}
         return {"runs": QUICK_RUNS if config.quick else RUNS, **facts, "points": [asdict(point) for point in points]}
@@ -217,25 +219,25 @@ FIGURES = {
             "a",
             "Join: error of the regression against keys",
             "More keys, fewer rows per key, more noise. The three panels are three ways to estimate from the same releases.",
-            [Point(keys=keys) for keys in KEYS],
+            [JoinPoint(keys=keys) for keys in KEYS],
         ),
         _figure(
             "b",
             "Join: error of the regression against rows",
             "More rows per key against the same noise.",
-            [Point(n=n) for n in SIZES],
+            [JoinPoint(n=n) for n in SIZES],
         ),
         _figure(
             "c",
             "Join: error of the regression against datasets",
             "Noise once and for all serves any number of datasets; APM splits its budget over all their subsets.",
-            [Point(datasets=count) for count in COUNTS],
+            [JoinPoint(datasets=count) for count in COUNTS],
         ),
         _figure(
             "d",
             "Join: error of the regression against requests",
             "And any number of requests.",
-            [Point(requests=count) for count in COUNTS],
+            [JoinPoint(requests=count) for count in COUNTS],
         ),
     )
 }

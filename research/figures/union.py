@@ -36,7 +36,7 @@ TABLES = 2
 
 
 @dataclass(frozen=True)
-class Point:
+class UnionPoint:
     """One place on the x axis."""
 
     n: int = 1000
@@ -54,7 +54,7 @@ ALL = ("fpm", "joint", "joint-repair", "apm", "tpm", "sf1", "sf1-closed", "sf2",
 SPLIT = ("fpm", "joint", "joint-repair", "apm", "apm-best", "tpm", "sf1", "sf2")
 
 
-def measure(points: Sequence[Point], methods: Sequence[str], config: RunConfig) -> pd.DataFrame:
+def measure(points: Sequence[UnionPoint], methods: Sequence[str], config: RunConfig) -> pd.DataFrame:
     """Errors of all methods at all points; the same covariances everywhere, so that lines are comparable."""
     runs = QUICK_RUNS if config.quick else RUNS
     covariances = spd_matrices(runs, 3, np.random.default_rng((config.seed, 10)))
@@ -81,7 +81,7 @@ def measure(points: Sequence[Point], methods: Sequence[str], config: RunConfig) 
     return pd.concat(frames, ignore_index=True)
 
 
-def released(method: str, point: Point, exact: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
+def released(method: str, point: UnionPoint, exact: np.ndarray, rng: np.random.Generator) -> np.ndarray | None:
     """The union's moments (runs, 4, 4) under a method's noise, from its tables'; None: it has no guarantee to give."""
     if method in ("fpm", "joint", "joint-repair"):
         return np.asarray(MomentRelease(_plan_of(method, point), point.n).matrices(exact, Seeded(rng)).sum(axis=1))
@@ -92,11 +92,11 @@ def released(method: str, point: Point, exact: np.ndarray, rng: np.random.Genera
     return np.asarray(exact.sum(axis=1) + each.drawn(rng, exact.shape[:1], copies=copies))
 
 
-def _plan_of(method: str, point: Point) -> Plan:
+def _plan_of(method: str, point: UnionPoint) -> Plan:
     return whole_plan(method.removesuffix("-repair"), point.epsilon, point.delta, features=3)
 
 
-def baseline_noise(method: str, point: Point) -> tuple[EntryNoise, int] | None:
+def baseline_noise(method: str, point: UnionPoint) -> tuple[EntryNoise, int] | None:
     """The noise of a baseline and how many draws of it the union's sums carry; None where it has no guarantee to offer."""
     epsilon, delta = float(point.epsilon), float(point.delta)
     facts: dict[str, Any] = {"features": 3, "bound_squared": BOUND**2, "epsilon": epsilon, "delta": delta}
@@ -155,7 +155,7 @@ def measure_simple(config: RunConfig) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _settings(points: Sequence[Point], methods: Sequence[str], config: RunConfig) -> dict[str, Any]:
+def _settings(points: Sequence[UnionPoint], methods: Sequence[str], config: RunConfig) -> dict[str, Any]:
     return {
         "runs": QUICK_RUNS if config.quick else RUNS,
         "bound": BOUND,
@@ -165,7 +165,7 @@ def _settings(points: Sequence[Point], methods: Sequence[str], config: RunConfig
     }
 
 
-def _figure(letter: str, title: str, shows: str, points: Sequence[Point], methods: Sequence[str]) -> Figure:
+def _figure(letter: str, title: str, shows: str, points: Sequence[UnionPoint], methods: Sequence[str]) -> Figure:
     return Figure(
         name=f"fig10{letter}",
         title=title,
@@ -186,7 +186,7 @@ _SIMPLE = Figure(
     check=shapes.CHECKED["h"],
     settings=lambda config: {"runs": QUICK_RUNS if config.quick else RUNS, "bound": BOUND, "sizes": list(SIMPLE_SIZES)},
 )
-_BY_SIZE = [Point(n=n) for n in SIZES]
+_BY_SIZE = [UnionPoint(n=n) for n in SIZES]
 FIGURES = {
     figure.name: figure
     for figure in (
@@ -212,28 +212,28 @@ FIGURES = {
             "d",
             "Error of the regression at ε = 0.1",
             "A tenth of the budget: the same curves, a decade of rows later.",
-            [Point(n=n, epsilon="0.1") for n in SIZES],
+            [UnionPoint(n=n, epsilon="0.1") for n in SIZES],
             ALL,
         ),
         _figure(
             "e",
             "Error of the regression at δ = 0",
             "Pure differential privacy, Laplace noise. Shuffling has no such guarantee to give.",
-            [Point(n=n, delta="0") for n in SIZES],
+            [UnionPoint(n=n, delta="0") for n in SIZES],
             ALL,
         ),
         _figure(
             "f",
             "Error of the regression against datasets",
             "What noise once and for all buys: any number of datasets, no further budget.",
-            [Point(datasets=count) for count in COUNTS],
+            [UnionPoint(datasets=count) for count in COUNTS],
             [*SPLIT, "apm-single"],
         ),
         _figure(
             "g",
             "Error of the regression against requests",
             "And any number of requests.",
-            [Point(requests=count) for count in COUNTS],
+            [UnionPoint(requests=count) for count in COUNTS],
             SPLIT,
         ),
         _SIMPLE,

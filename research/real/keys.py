@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Key:
+class TableKey:
     """Which column it is read from, how, and the functions from a key to its parents, fine to coarse."""
 
     name: str
@@ -55,18 +55,18 @@ def _district_borough(districts: list[str]) -> list[str]:
 
 
 _KEYS = {
-    "DBN": Key("DBN", "DBN", lambda column: column, (lambda keys: [key[:2] for key in keys], _school_borough)),
-    "district": Key("district", "DBN", lambda column: column.str[:2], (_district_borough,)),
-    "geo_key": Key("geo_key", "geo_key", lambda column: column, (lambda keys: [key.split(":")[0] for key in keys],)),
+    "DBN": TableKey("DBN", "DBN", lambda column: column, (lambda keys: [key[:2] for key in keys], _school_borough)),
+    "district": TableKey("district", "DBN", lambda column: column.str[:2], (_district_borough,)),
+    "geo_key": TableKey("geo_key", "geo_key", lambda column: column, (lambda keys: [key.split(":")[0] for key in keys],)),
 }
 
 
-def key(name: str) -> Key:
+def key(name: str) -> TableKey:
     """A known key with its levels, or any other column as a key without."""
-    return _KEYS.get(name) or Key(name, name, lambda column: column)
+    return _KEYS.get(name) or TableKey(name, name, lambda column: column)
 
 
-def domain_of(kind: Key, keys: list[str]) -> KeyDomain:
+def domain_of(kind: TableKey, keys: list[str]) -> KeyDomain:
     """The public domain of a task: its keys in order, and those coarser levels that say something of their own."""
     parents: dict[str, list[str]] = {}
     size = len(keys)

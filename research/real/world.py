@@ -17,7 +17,7 @@ from saibot.sketch import KeyDomain
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ProviderTable:
     """A provider's table: the key of each row as text, its one feature as in the paper, and its preferred columns."""
 
     name: str
@@ -105,15 +105,15 @@ class Library:
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self._candidates: dict[tuple[str, str], Candidate | None] = {}
+        self._candidates: dict[tuple[str, str], ProviderTable | None] = {}
 
-    def candidate(self, name: str, key_name: str) -> Candidate | None:
+    def candidate(self, name: str, key_name: str) -> ProviderTable | None:
         """A table as a provider would prepare it for this key; None where it has no such key or nothing to measure."""
         if (name, key_name) not in self._candidates:
             self._candidates[name, key_name] = self._prepare(name, key_name)
         return self._candidates[name, key_name]
 
-    def _prepare(self, name: str, key_name: str) -> Candidate | None:
+    def _prepare(self, name: str, key_name: str) -> ProviderTable | None:
         kind = key(key_name)
         table = self.tables.read(name, text=(kind.column,))
         if kind.column not in table:
@@ -124,7 +124,7 @@ class Library:
         if len(table) < LEAST_ROWS or not len(columns.columns):
             return None
         values, names = columns.to_numpy(), tuple(map(str, columns.columns))
-        return Candidate(name, keys.to_numpy(str), component(values, names), values[:, preferred_columns(names)])
+        return ProviderTable(name, keys.to_numpy(str), component(values, names), values[:, preferred_columns(names)])
 
     def world(self, task: Task, among: Sequence[str] | None = None) -> World:
         """The task with all tables that may be candidates, or some of them."""

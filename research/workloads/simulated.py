@@ -42,7 +42,7 @@ METHODS = ("fpm", "fpm-opt", "joint lookup, private request", "joint lookup, loc
 
 
 @dataclass(frozen=True)
-class World:
+class SimulatedWorld:
     """Rows of all providers, one feature each, and of the request, own feature and target; and where their keys stand."""
 
     domain: KeyDomain
@@ -55,7 +55,7 @@ class World:
         return len(self.request)
 
 
-def make_world(keys: int, rows_per_key: int, rng: np.random.Generator) -> World:
+def make_world(keys: int, rows_per_key: int, rng: np.random.Generator) -> SimulatedWorld:
     n = keys * rows_per_key
     hidden = rng.normal(size=keys)
     rho = np.zeros(PROVIDERS)
@@ -69,7 +69,7 @@ def make_world(keys: int, rows_per_key: int, rng: np.random.Generator) -> World:
     x = rng.normal(size=n)
     y = 0.3 * x + np.sqrt(0.5) * hidden[place] + np.sqrt(0.5) * rng.normal(size=n)
     domain = KeyDomain.of("key", [f"k{number}" for number in range(keys)])
-    return World(domain, tuple(providers), np.column_stack([x, y]), place)
+    return SimulatedWorld(domain, tuple(providers), np.column_stack([x, y]), place)
 
 
 def selected_over_best(keys: int, rows_per_key: int, *, epsilon: str, seed: int) -> dict[str, float]:
@@ -92,7 +92,7 @@ def selected_over_best(keys: int, rows_per_key: int, *, epsilon: str, seed: int)
     return {name: float(value) for name, value in found.items()}
 
 
-def provider_release(world: World, number: int, budget: Budget) -> Release:
+def provider_release(world: SimulatedWorld, number: int, budget: Budget) -> Release:
     values, place = world.providers[number]
     card = Card.parse(
         {"dataset": {"name": dataset_name(number)}, "features": {"z": {"bounds": (-PROVIDER_WIDTH, PROVIDER_WIDTH)}}}
@@ -100,13 +100,13 @@ def provider_release(world: World, number: int, budget: Budget) -> Release:
     return Release(card, values[:, None], place, world.domain, budget)
 
 
-def request_release(world: World, budget: Budget) -> Release:
+def request_release(world: SimulatedWorld, budget: Budget) -> Release:
     bounds = {"x": {"bounds": (-OWN_WIDTH, OWN_WIDTH)}, "y": {"bounds": (-TARGET_WIDTH, TARGET_WIDTH)}}
     card = Card.parse({"dataset": {"name": "request"}, "features": bounds})
     return Release(card, world.request, world.place, world.domain, budget, bound_squared=REQUEST_BOUND_SQUARED)
 
 
-def lookup_truth(world: World) -> np.ndarray:
+def lookup_truth(world: SimulatedWorld) -> np.ndarray:
     """R2 with each provider's exact key means, within its bounds."""
     found = []
     for values, place in world.providers:
@@ -117,7 +117,7 @@ def lookup_truth(world: World) -> np.ndarray:
     return np.array(found)
 
 
-def as_in_paper(world: World, budget: Budget, noise: Seeded) -> dict[str, float]:
+def as_in_paper(world: SimulatedWorld, budget: Budget, noise: Seeded) -> dict[str, float]:
     """The paper's search: noise on every per-key monomial of both sides, the largest R2 wins, failures count as 0."""
     keys = len(world.domain)
     table = np.clip(world.request / (OWN_WIDTH, TARGET_WIDTH), -1, 1)
@@ -139,6 +139,6 @@ def as_in_paper(world: World, budget: Budget, noise: Seeded) -> dict[str, float]
     return found
 
 
-def _table(world: World) -> pa.Table:
+def _table(world: SimulatedWorld) -> pa.Table:
     keys = np.array(world.domain.values, dtype=object)[world.place]
     return pa.table({"x": world.request[:, 0], "y": world.request[:, 1], world.domain.id: pa.array(keys, pa.string())})

@@ -70,7 +70,7 @@ def test_an_audit_goes_on_where_it_stopped(audited, monkeypatch):
     folder, _ = audited
     for part in ("audit_all", "audit_releases", "all_promises", "_examples"):  # pairs alone are written down
         monkeypatch.setattr(run, part, lambda *arguments, **options: ())
-    terms = run.Terms(seed=3, pairs=40, sources=("csv",), noise_factor=0.5)
+    terms = run.AuditTerms(seed=3, pairs=40, sources=("csv",), noise_factor=0.5)
     before = (folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines()[1:]
     found = run.run_audit(terms, folder=folder)
     assert run.seed_of(folder) == 3
@@ -80,7 +80,7 @@ def test_an_audit_goes_on_where_it_stopped(audited, monkeypatch):
     ]
     assert 0 < found.compared_now < found.compared
     with pytest.raises(InvalidInput, match="another audit"):
-        run.run_audit(run.Terms(seed=4, sources=("csv",), noise_factor=0.5), folder=folder)
+        run.run_audit(run.AuditTerms(seed=4, sources=("csv",), noise_factor=0.5), folder=folder)
 
 
 def test_a_form_of_table_that_is_not_there_is_refused_with_the_list_of_those_that_are():

@@ -184,7 +184,7 @@ def site(sketches: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         data=tmp_path_factory.mktemp("site") / "data", log_level="warning", write_burst=10_000, read_burst=10_000
     )
     platform = open_platform(settings)
-    tokens = {name: platform.accounts.create(ADMIN, name, roles)["token"] for name, roles in ACCOUNTS.items()}
+    tokens = {name: platform.accounts.create(ADMIN, name, roles).token for name, roles in ACCOUNTS.items()}
     assert platform.first_admin_token is not None
     made = Site("", platform, tokens | {"admin": platform.first_admin_token}, sketches)
     made.publish("port-authority", "planes")

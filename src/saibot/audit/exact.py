@@ -37,7 +37,7 @@ _FINE = np.linspace(-16.0, 16.0, 129)
 
 
 @dataclass(frozen=True)
-class Part:
+class NoisyPart:
     """Numbers that one purchase reads, in units of its noise, and what it claims an individual can move."""
 
     name: str
@@ -49,15 +49,15 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredTable:
     """One table as a release sees it: all that is public about it, and the parts that get noise."""
 
     facts: Any
-    parts: tuple[Part, ...]
+    parts: tuple[NoisyPart, ...]
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedTable:
     """Why there is no release, as its own error says."""
 
     message: str
@@ -76,22 +76,22 @@ class Comparison:
 
 def measure(
     table: TableLike, case: Case, source: SourceKind, ledger: Ledger, *, noise_factor: float = 1.0
-) -> Measured | Refused:
+) -> MeasuredTable | RefusedTable:
     """Go through preparation and aggregation as a release does. `noise_factor` pretends noise of another size."""
     try:
         ready = prepare(table, case.request(source.backend), ledger)
         parts = list(_parts(ready, noise_factor))
     except SaibotError as problem:
-        return Refused(problem.message)
-    return Measured(_public(ready), tuple(parts))
+        return RefusedTable(problem.message)
+    return MeasuredTable(_public(ready), tuple(parts))
 
 
-def compare(one: Measured | Refused, other: Measured | Refused) -> Comparison:
-    if isinstance(one, Refused) or isinstance(other, Refused):
-        if isinstance(one, Refused) and isinstance(other, Refused):
+def compare(one: MeasuredTable | RefusedTable, other: MeasuredTable | RefusedTable) -> Comparison:
+    if isinstance(one, RefusedTable) or isinstance(other, RefusedTable):
+        if isinstance(one, RefusedTable) and isinstance(other, RefusedTable):
             return Comparison(0.0, "refused")
-        refused = one if isinstance(one, Refused) else other
-        assert isinstance(refused, Refused)
+        refused = one if isinstance(one, RefusedTable) else other
+        assert isinstance(refused, RefusedTable)
         return Comparison(math.inf, "refusal", REFUSAL, refused.message)
     if one.facts != other.facts:
         names = [name for name in one.facts if one.facts[name] != other.facts.get(name)]
@@ -114,7 +114,7 @@ def compare(one: Measured | Refused, other: Measured | Refused) -> Comparison:
 # ------------------------------------------------------------------------------------------------ parts
 
 
-def _parts(ready: Prepared, noise_factor: float) -> Iterable[Part]:
+def _parts(ready: Prepared, noise_factor: float) -> Iterable[NoisyPart]:
     """All that a release of this request reads from the rows, in the order in which it does."""
     rows = ready.rows
     for column in rows.columns:
@@ -135,7 +135,7 @@ def _parts(ready: Prepared, noise_factor: float) -> Iterable[Part]:
     yield _statistics("the release", exact, ready.plan, noise_factor)
 
 
-def _scores(rows: Rows, column: Column) -> Iterable[Part]:
+def _scores(rows: Rows, column: Column) -> Iterable[NoisyPart]:
     """The scores of the three choices that bounds are bought with."""
     facts = column.to_buy
     assert facts is not None
@@ -145,7 +145,7 @@ def _scores(rows: Rows, column: Column) -> Iterable[Part]:
     for (below, total), quantile in ((coarse, max(high, 1 - low)), (fine, low), (fine, high)):
         scores = bounds.rank_scores(below, total, quantile).astype(float)
         claim = quantile.denominator * rows.rows_per_individual
-        yield Part(f"the scores of {column.name}'s bounds", scores, claim, math.inf)
+        yield NoisyPart(f"the scores of {column.name}'s bounds", scores, claim, math.inf)
 
 
 def _as_if_bought(column: Column) -> Column:
@@ -156,7 +156,7 @@ def _as_if_bought(column: Column) -> Column:
     return replace(column, feature=numeric_feature(column.name, facts, *_TYPICAL))
 
 
-def _statistics(name: str, exact: ExactStatistics, plan: Plan, noise_factor: float) -> Part:
+def _statistics(name: str, exact: ExactStatistics, plan: Plan, noise_factor: float) -> NoisyPart:
     values = exact_vector(exact, plan) / (noise_vector(exact, plan) * noise_factor)
     slack = 0.0
     for block in plan.blocks:
@@ -164,10 +164,10 @@ def _statistics(name: str, exact: ExactStatistics, plan: Plan, noise_factor: flo
             m = plan.request.features
             slack = (m if plan.noise == "gaussian" else m * (m + 1) / 2) / (block.sensitivity * float(exact.grid.one) ** 2)
     if plan.mu is not None:
-        return Part(name, values, plan.mu, 2, slack, plan.touched)
+        return NoisyPart(name, values, plan.mu, 2, slack, plan.touched)
     # The standard deviation of a Laplace law is sqrt(2) times its decay length, which epsilon is measured in.
     claim = float(plan.request.budget.epsilon * plan.request.share)
-    return Part(name, values * math.sqrt(2), claim, 1, slack, plan.touched)
+    return NoisyPart(name, values * math.sqrt(2), claim, 1, slack, plan.touched)
 
 
 def _public(ready: Prepared) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from saibot.audit.minimise import minimised, shown
 from saibot.audit.noisy import NoisyFinding, audit_releases, noisy_cases
 from saibot.audit.promises import Verdict, all_promises
 from saibot.audit.sources import SOURCES
-from saibot.audit.sweep import Bench, Broken, Outcome, case_of, sweep
+from saibot.audit.sweep import Bench, Broken, CaseOutcome, case_of, sweep
 from saibot.errors import InvalidInput
 
 Tell = Callable[[str, float | None], None]
@@ -26,7 +26,7 @@ JOURNAL = "pairs.jsonl"
 
 
 @dataclass(frozen=True)
-class Terms:
+class AuditTerms:
     """How long and hard to try. `minutes` ends the comparison of pairs; the rest takes what it takes."""
 
     seed: int
@@ -51,8 +51,8 @@ class Terms:
 class Audit:
     """Everything that was found."""
 
-    terms: Terms
-    outcomes: tuple[Outcome, ...]
+    terms: AuditTerms
+    outcomes: tuple[CaseOutcome, ...]
     examples: tuple[str, ...]
     mechanisms: tuple[Finding, ...]
     releases: tuple[NoisyFinding, ...]
@@ -116,7 +116,7 @@ class Audit:
         }
 
 
-def run_audit(terms: Terms, *, folder: Path | None = None, tell: Tell = lambda stage, part: None) -> Audit:
+def run_audit(terms: AuditTerms, *, folder: Path | None = None, tell: Tell = lambda stage, part: None) -> Audit:
     """Try everything. With a folder, pairs are written down there as they are compared; an audit that stopped goes on."""
     outcomes = _read_journal(folder, terms)
     before = sum(outcome.compared for outcome in outcomes)
@@ -137,7 +137,7 @@ def run_audit(terms: Terms, *, folder: Path | None = None, tell: Tell = lambda s
     return Audit(terms, tuple(outcomes), examples, tuple(mechanisms), tuple(releases), tuple(promises), seconds, compared)
 
 
-def _compare(terms: Terms, done: list[Outcome], folder: Path | None, tell: Tell) -> list[Outcome]:
+def _compare(terms: AuditTerms, done: list[CaseOutcome], folder: Path | None, tell: Tell) -> list[CaseOutcome]:
     tight = len(tight_cases())
     compared = sum(outcome.compared for outcome in done if outcome.number >= tight)
     if compared >= terms.pairs:
@@ -161,7 +161,7 @@ def _compare(terms: Terms, done: list[Outcome], folder: Path | None, tell: Tell)
     return new
 
 
-def _read_journal(folder: Path | None, terms: Terms) -> list[Outcome]:
+def _read_journal(folder: Path | None, terms: AuditTerms) -> list[CaseOutcome]:
     """What an earlier run of the same audit wrote down; a line that was cut off is left out."""
     if folder is None:
         return []
@@ -182,7 +182,7 @@ def _read_journal(folder: Path | None, terms: Terms) -> list[Outcome]:
         raise InvalidInput(f"{folder} holds another audit.", hint="Choose another folder with --out, or its own --seed.")
     if len(documents) < len(lines):
         path.write_text("".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8")
-    return [Outcome.from_json(document) for document in documents[1:]]
+    return [CaseOutcome.from_json(document) for document in documents[1:]]
 
 
 def seed_of(folder: Path | None) -> int | None:
@@ -194,7 +194,7 @@ def seed_of(folder: Path | None) -> int | None:
         return None
 
 
-def _examples(outcomes: list[Outcome], terms: Terms, tell: Tell) -> tuple[str, ...]:
+def _examples(outcomes: list[CaseOutcome], terms: AuditTerms, tell: Tell) -> tuple[str, ...]:
     """One counterexample of each kind and form, made small; no more than were asked for."""
     first: dict[tuple[str, str], Broken] = {}
     for outcome in outcomes:

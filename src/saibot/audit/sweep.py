@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from saibot.audit.cases import Case, random_case, tight_cases
-from saibot.audit.exact import Comparison, Measured, Refused, compare, measure
+from saibot.audit.exact import Comparison, MeasuredTable, RefusedTable, compare, measure
 from saibot.audit.sources import SOURCES, LibraryRefused, SourceKind
 from saibot.privacy.ledger import Ledger
+from saibot.privatize.engines import engine_named
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Broken:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseOutcome:
     """What comparing one case came to. `ratios` are measured / claimed, one for each pair that was measured."""
 
     number: int
@@ -56,7 +57,7 @@ class Outcome:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Outcome:
+    def from_json(cls, document: dict[str, Any]) -> CaseOutcome:
         broken = tuple(Broken(**entry) for entry in document["broken"])
         return cls(**(document | {"ratios": tuple(document["ratios"]), "broken": broken}))
 
@@ -70,7 +71,7 @@ def case_of(seed: int, number: int) -> Case:
 def source_of(case: Case, number: int, names: Sequence[str] = ()) -> SourceKind | None:
     """The form in which a case is tried, one after the other; the Polars engine does not count rows of individuals."""
     fit = [source for source in SOURCES if not names or source.name in names]
-    fit = [source for source in fit if source.backend == "duckdb" or "id" not in case.columns]
+    fit = [source for source in fit if engine_named(source.backend).numbers_rows or "id" not in case.columns]
     return fit[number % len(fit)] if fit else None
 
 
@@ -84,7 +85,7 @@ def sweep(
     seconds: float | None = None,
     workers: int = 1,
     done: Callable[[int], None] = lambda count: None,
-) -> Iterator[Outcome]:
+) -> Iterator[CaseOutcome]:
     """All tight cases, then random ones until so many of their pairs were compared, or the time is over.
 
     `first` is the number of the case to begin with, where an earlier sweep ended.
@@ -99,7 +100,7 @@ def sweep(
             return
 
 
-def _outcomes(seed: int, first: int, sources: tuple[str, ...], noise_factor: float, workers: int) -> Iterator[Outcome]:
+def _outcomes(seed: int, first: int, sources: tuple[str, ...], noise_factor: float, workers: int) -> Iterator[CaseOutcome]:
     if workers == 1:
         number = first
         while True:
@@ -118,12 +119,12 @@ def _outcomes(seed: int, first: int, sources: tuple[str, ...], noise_factor: flo
                 future.cancel()
 
 
-def tried(seed: int, number: int, sources: tuple[str, ...] = (), noise_factor: float = 1.0) -> Outcome:
+def tried(seed: int, number: int, sources: tuple[str, ...] = (), noise_factor: float = 1.0) -> CaseOutcome:
     """Compare all pairs of one case."""
     case = case_of(seed, number)
     source = source_of(case, number, sources)
     if source is None:
-        return Outcome(number, case.group, "none", (), len(case.versions), 0, ())
+        return CaseOutcome(number, case.group, "none", (), len(case.versions), 0, ())
     with tempfile.TemporaryDirectory(prefix="saibot-audit-") as folder:
         bench = Bench(Path(folder), noise_factor)
         measured = [bench.measure(case, version, source) for version in range(len(case.versions))]
@@ -144,7 +145,7 @@ def tried(seed: int, number: int, sources: tuple[str, ...] = (), noise_factor: f
             ratio = found.ratio if finite else None
             broken.append(Broken(number, source.name, one, other, found.broken, ratio, found.said))
     skipped = sum(entry is None for entry in measured)
-    return Outcome(number, case.group, source.name, tuple(ratios), skipped, refused, tuple(broken), claim)
+    return CaseOutcome(number, case.group, source.name, tuple(ratios), skipped, refused, tuple(broken), claim)
 
 
 class KnownLedger(Ledger):
@@ -165,7 +166,7 @@ class Bench:
     folder: Path
     noise_factor: float = 1.0
 
-    def measure(self, case: Case, version: int, source: SourceKind) -> Measured | Refused | None:
+    def measure(self, case: Case, version: int, source: SourceKind) -> MeasuredTable | RefusedTable | None:
         """One version of a case; None where the library makes no such table."""
         ledger = KnownLedger(self.folder / "ledger", case.name)
         with warnings.catch_warnings():

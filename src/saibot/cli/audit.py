@@ -49,10 +49,10 @@ def audit(
     """
     from secrets import randbelow
 
-    from saibot.audit.run import Terms, run_audit, seed_of, usual_workers
+    from saibot.audit.run import AuditTerms, run_audit, seed_of, usual_workers
 
     known = seed if seed is not None else seed_of(out)
-    terms = Terms(
+    terms = AuditTerms(
         seed=randbelow(1 << 32) if known is None else known,
         pairs=pairs or (10_000 if full else 600),
         sources=tuple(source or ()),

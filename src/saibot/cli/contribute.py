@@ -11,7 +11,7 @@ from saibot.cli import options
 from saibot.cli.home import open_ledger
 from saibot.cli.privatize import chosen_features
 from saibot.cli.show import JsonOption, print_json, progress
-from saibot.cli.terms import Terms, with_terms
+from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
 
 if TYPE_CHECKING:
     from saibot.privatize import Card
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("contribute")(contribute)
+    app.command("contribute", cls=TermsCommand)(contribute)
 
 
 @with_terms
@@ -34,7 +34,7 @@ def contribute(
     feature: Annotated[
         list[str] | None, typer.Option(help="Feature of the card, as the collection asks for. Default: all. Repeatable.")
     ] = None,
-    terms: Terms,
+    terms: ReleaseTerms,
     new_version: Annotated[bool, typer.Option(help="Make another report, charged anew.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="Where to write the report. Default: a file with a name of its own.")

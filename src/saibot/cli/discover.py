@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
 from saibot.cli.show import JsonOption, plural, print_json, print_table, progress
+
+if TYPE_CHECKING:
+    from saibot.wire import Related, UnionsWith, Unrelated
 
 DATASET = re.compile(r"d[0-9a-f]{16}")  # ids that platforms give
 
@@ -36,24 +40,24 @@ def discover(
     """
     if corpus is None and not Path(own).exists() and DATASET.fullmatch(own):  # no path of this machine goes to a platform
         with open_connection(platform) as opened:
-            found: dict[str, Any] = opened.related(own).model_dump(mode="json")
+            found: Related = opened.related(own)
     else:
         found = _at_home(Path(own), {"keys": key or [], "features": feature or []}, card, corpus, platform, json)
     if json:
-        print_json(found)
+        print_json(found.to_json())
         return
-    _tell("joins with", ["dataset", "key", "keys", "signal", "why"], found["joins"], most)
-    _tell("unions with", ["dataset", "why"], found["unions"], most)
-    left = found.get("unrelated", [])
+    _tell("joins with", ["dataset", "key", "keys", "signal", "why"], found.joins, most)
+    _tell("unions with", ["dataset", "why"], found.unions, most)
+    left: tuple[Unrelated, ...] = getattr(found, "unrelated", ())
     for one in left[:most]:
-        typer.echo(shown(f"neither: {one['dataset']} ({'; '.join(reason.removesuffix('.') for reason in one['reasons'])})"))
+        typer.echo(shown(f"neither: {one.name} ({'; '.join(reason.removesuffix('.') for reason in one.reasons)})"))
     if len(left) > most:
         typer.echo(f"and {plural(len(left) - most, 'table')} more without a relation: --json names them all.")
 
 
 def _at_home(
     own: Path, named: dict[str, list[str]], card: Path | None, corpus: Path | None, platform: str | None, quiet: bool
-) -> dict[str, Any]:
+) -> Related:
     from saibot.client import Corpus, Requester
     from saibot.client.discovering import discover as look
     from saibot.errors import InvalidInput
@@ -63,22 +67,25 @@ def _at_home(
         raise InvalidInput(f"there is no table or sketch {own}.", hint="Check the path.")
     terms: dict[str, Any] = named | {"card": None if card is None else Card.read(card)}
     if corpus is not None:
-        return look(own, Corpus(corpus), **terms).to_json()
+        return look(own, Corpus(corpus), **terms)
     with open_connection(platform) as opened, progress(quiet=quiet) as tell:
-        return look(own, Requester(opened).corpus(progress=tell), **terms).to_json()
+        return look(own, Requester(opened).corpus(progress=tell), **terms)
 
 
-def _tell(title: str, columns: list[str], found: list[dict[str, Any]], most: int) -> None:
+def _tell(title: str, columns: list[str], found: Sequence[UnionsWith], most: int) -> None:
     if not found:
         typer.echo(f"{title}: nothing")
         return
-    rows = []
-    for one in found[:most]:
-        key, share, signal = one.get("key"), one.get("share") or 0.0, one.get("signal")
-        name = one.get("dataset") or one["name"]
-        heard = "–" if signal is None else f"{signal:.0%}"
-        middle = [shown(str(key)), f"{share:.0%}", heard] if "key" in columns else []
-        rows.append([shown(name), *middle, shown(one["why"])])
+    rows = [[shown(one.name), *_looked_up(one), shown(one.why)] for one in found[:most]]
     print_table(title, columns, rows, right=(2, 3) if "key" in columns else ())
     if len(found) > most:
         typer.echo(f"and {len(found) - most:,} more: --most {2 * most}.")
+
+
+def _looked_up(one: UnionsWith) -> list[str]:
+    """Of a join: by which key, for how many of one's own keys, and how much of the values is signal."""
+    from saibot.wire import JoinsWith
+
+    if not isinstance(one, JoinsWith):
+        return []
+    return [shown(str(one.key)), f"{one.share:.0%}", "–" if one.signal is None else f"{one.signal:.0%}"]

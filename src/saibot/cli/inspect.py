@@ -53,6 +53,8 @@ def _show_header(sketch: Sketch) -> None:
         ["protected", f"ε={header.budget['epsilon']}, δ={header.budget['delta']} under {header.neighbours}"],
         ["rows", f"{header.rows:,} (public)" if header.rows is not None else "protected"],
     ]
+    if total := header.total():
+        facts.append(["account", f"all releases about these individuals came to {total} with this one"])
     if header.key:
         parts = ", ".join(f"{part.name} ({part.domain} v{part.version}, {part.size:,} keys)" for part in header.key.parts)
         levels = f"; levels {', '.join(header.key.levels)}" if header.key.levels else ""

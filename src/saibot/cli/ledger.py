@@ -10,7 +10,7 @@ from saibot.cli.home import open_ledger
 from saibot.cli.show import JsonOption, number, print_json, print_table
 
 if TYPE_CHECKING:
-    from saibot.privacy.account import Account
+    from saibot.privacy.account import LedgerAccount
 
 NOTHING = 1e-6  # less of ε than this is shown as none
 
@@ -47,7 +47,7 @@ def ledger(
         _show_one(accounts[0])
 
 
-def _show_all(accounts: list[Account]) -> None:
+def _show_all(accounts: list[LedgerAccount]) -> None:
     rows = [
         [a.name, _unit(a), str(a.neighbours), str(a.cap), number(a.spent_epsilon), _left(a), str(len(a.entries))]
         for a in accounts
@@ -56,16 +56,16 @@ def _show_all(accounts: list[Account]) -> None:
     print_table("ledger (ε at the cap's δ)", columns, rows, right=(4, 5, 6))
 
 
-def _unit(account: Account) -> str:
+def _unit(account: LedgerAccount) -> str:
     return "one row" if account.unit is None else f"all rows of one {account.unit}"
 
 
-def _left(account: Account) -> str:
+def _left(account: LedgerAccount) -> str:
     """What rounding has left over buys nothing, and is nothing to a reader."""
     return number(account.left_epsilon if account.left_epsilon >= NOTHING else 0)
 
 
-def _show_one(account: Account) -> None:
+def _show_one(account: LedgerAccount) -> None:
     title = (
         f"{account.name}: {number(account.spent_epsilon)} of {account.cap} spent, "
         f"ε={_left(account)} left, {account.neighbours}, protects {_unit(account)}"

@@ -8,20 +8,20 @@ import typer
 
 from saibot.cli import options
 from saibot.cli.show import JsonOption, number, print_json, print_table
-from saibot.cli.terms import Terms, with_terms
+from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
 
 if TYPE_CHECKING:
     from saibot.privacy.mechanisms import Plan
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("plan")(plan)
+    app.command("plan", cls=TermsCommand)(plan)
 
 
 @with_terms
 def plan(
     *,
-    terms: Terms,
+    terms: ReleaseTerms,
     features: Annotated[int, typer.Option(help="Number of features.")] = 1,
     levels: Annotated[int, typer.Option(help="Key levels of layout lookup; level 0 is the finest.")] = 1,
     keys: Annotated[str | None, typer.Option(help="Public number of keys of each level, finest first: 1500,32,5.")] = None,

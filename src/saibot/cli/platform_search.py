@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestFlags:
     """What the command line says about the request itself."""
 
     train: Path
@@ -28,7 +28,7 @@ class Asked:
 
 
 def search_at_home(
-    platform: Platform, asked: Asked, options: SearchOptions, slice_of: str | None, *, json: bool
+    platform: Platform, asked: RequestFlags, options: SearchOptions, slice_of: str | None, *, json: bool
 ) -> Augmented:
     from saibot.client import Requester
 
@@ -49,7 +49,7 @@ def search_at_home(
 
 def search_there(
     platform: Platform,
-    asked: Asked,
+    asked: RequestFlags,
     options: SearchOptions,
     *,
     epsilon: str | None,

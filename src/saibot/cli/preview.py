@@ -8,14 +8,14 @@ import typer
 
 from saibot.cli import options
 from saibot.cli.show import JsonOption, number, print_json, print_table
-from saibot.cli.terms import Terms, with_terms
+from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
 
 if TYPE_CHECKING:
     from saibot.estimate.preview import Preview
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("preview")(preview)
+    app.command("preview", cls=TermsCommand)(preview)
 
 
 @with_terms
@@ -26,7 +26,7 @@ def preview(
     ] = None,
     features: Annotated[int, typer.Option(help="Number of features.", min=1)] = 1,
     *,
-    terms: Terms,
+    terms: ReleaseTerms,
     rows_per_individual: Annotated[int, typer.Option(help="Rows that one individual may own.", min=1)] = 1,
     json: JsonOption = False,
 ) -> None:

@@ -11,14 +11,14 @@ from saibot.cli import options
 from saibot.cli.home import open_ledger
 from saibot.cli.plan import show_plan
 from saibot.cli.show import JsonOption, ask_provider, number, print_json, progress
-from saibot.cli.terms import Terms, with_terms
+from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
 
 if TYPE_CHECKING:
     from saibot.privatize import Card, Released
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("privatize")(privatize)
+    app.command("privatize", cls=TermsCommand)(privatize)
 
 
 @with_terms
@@ -32,7 +32,7 @@ def privatize(
         list[str] | None, typer.Option(help="Feature of the card, or NAME=LOWER:UPPER with public bounds. Repeatable.")
     ] = None,
     *,
-    terms: Terms,
+    terms: ReleaseTerms,
     prepare: Annotated[
         str, typer.Option(help="card, or paper (the paper's preparation: NOT private, and marked so).")
     ] = "card",
@@ -66,8 +66,6 @@ def privatize(
     budget = terms.budget
     if prepare not in ("card", "paper"):
         raise InvalidInput(f"--prepare is card or paper, not {prepare!r}.")
-    if backend not in ("duckdb", "polars"):
-        raise InvalidInput(f"--backend is duckdb or polars, not {backend!r}.")
     described, chosen = _card(table, card, feature or [])
     which: Literal["train", "test"] | None = None
     if part is not None:
@@ -89,7 +87,7 @@ def privatize(
         yes=yes,
         part=which,
         split=split,
-        backend="polars" if backend == "polars" else "duckdb",
+        backend=backend,
     )
     ledger = open_ledger()
     name = described.dataset.name + (f"-{key}" if key else "")

@@ -9,7 +9,7 @@ import typer
 
 from saibot.cli.connection import PlatformOption, open_connection
 from saibot.cli.pack import DomainIdOption, DomainOption, given_domains
-from saibot.cli.platform_search import Asked, search_at_home, search_there
+from saibot.cli.platform_search import RequestFlags, search_at_home, search_there
 from saibot.cli.report import ReportOption, check_report, write_report
 from saibot.cli.search_options import DEFAULT, option_of
 from saibot.cli.show import JsonOption, number, plural, print_json, print_table, progress
@@ -100,7 +100,7 @@ def search(
         shown=max(shown, 50),
         device=device,  # type: ignore[arg-type]  # it checks that itself
     )
-    asked = Asked(train, test, target, _keys(key or []), feature or None, card)
+    asked = RequestFlags(train, test, target, _keys(key or []), feature or None, card)
     if corpus is not None:
         found, sketches = _search_folder(asked, corpus, options, given_domains(domain, domain_id), json)
     else:
@@ -129,7 +129,7 @@ def search(
 
 
 def _search_folder(
-    asked: Asked, corpus: Path, options: SearchOptions, given: list[KeyDomain], json: bool
+    asked: RequestFlags, corpus: Path, options: SearchOptions, given: list[KeyDomain], json: bool
 ) -> tuple[Augmented, int]:
     """Search a folder of packed sketches; what was found, and among how many sketches."""
     from saibot.client import Corpus, Domains, find_augmentation
@@ -159,7 +159,7 @@ def _keys(texts: list[str]) -> dict[str, str | None]:
     return asked
 
 
-def _request(asked: Asked, domains: Domains) -> SearchRequest:
+def _request(asked: RequestFlags, domains: Domains) -> SearchRequest:
     from saibot.client import local_request, private_request
     from saibot.privatize import Card
 

@@ -1,9 +1,11 @@
 """The terms of a release as options: budget, mechanism and noise, the same for every command that plans or makes one.
 
     @with_terms
-    def plan(*, terms: Terms, json: JsonOption = False) -> None: ...
+    def plan(*, terms: ReleaseTerms, json: JsonOption = False) -> None: ...
 
-has the options of `Terms` where `terms` stands, and gets them as one value.
+    app.command("plan", cls=TermsCommand)(plan)
+
+has the options of `ReleaseTerms` where `terms` stands, and gets them as one value.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from decimal import Decimal
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from typer.core import TyperCommand
+
 from saibot.cli import options
 
 if TYPE_CHECKING:
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Terms:
+class ReleaseTerms:
     """What was asked for, as it was written; what it means is checked where it is read."""
 
     epsilon: options.Epsilon = "1"
@@ -63,17 +67,14 @@ class Terms:
         rows_per_individual: int,
     ) -> PlanRequest:
         """What to plan where there is no card: the mechanism's own layout, and a ball that the box fits in."""
-        from saibot.privacy.mechanisms import LAYOUTS, PlanRequest
-        from saibot.privacy.mechanisms.plan import check_layout
+        from saibot.privacy.mechanisms import PlanRequest, mechanism_named
         from saibot.privacy.neighbours import Neighbours
 
-        if self.mechanism not in LAYOUTS:
-            check_layout(self.mechanism, "")
         relation = options.neighbours(self.neighbours)
         radius = options.bound(self.bound)
         return PlanRequest(
             mechanism=self.mechanism,
-            layout=self.layout or (LAYOUTS[self.mechanism][0] if keyed else "union"),
+            layout=self.layout or mechanism_named(self.mechanism).default_layout(keyed=keyed).name,
             features=features,
             bound_squared=radius * radius if radius is not None else Decimal(max(features, 1)),
             order=self.order,
@@ -90,18 +91,36 @@ class Terms:
 
 
 def with_terms(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameter `terms` is spread over the options of `Terms`: Typer reads options from the signature."""
+    """A command whose parameter `terms` is spread over the options of `ReleaseTerms`, for Typer to read."""
     single = inspect.signature(command, eval_str=True)
-    asked = inspect.signature(Terms, eval_str=True).parameters
+    asked = inspect.signature(ReleaseTerms, eval_str=True).parameters
     spread: list[inspect.Parameter] = []
     for parameter in single.parameters.values():
         spread += [one.replace(kind=parameter.kind) for one in asked.values()] if parameter.name == "terms" else [parameter]
 
     @wraps(command)
     def with_options(**given: Any) -> None:
-        command(terms=Terms(**{name: given.pop(name) for name in asked}), **given)
+        command(terms=ReleaseTerms(**{name: given.pop(name) for name in asked}), **given)
 
     del with_options.__wrapped__  # or its signature would be read instead
     with_options.__signature__ = single.replace(parameters=spread)  # type: ignore[attr-defined]
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in spread}
     return with_options
+
+
+class TermsCommand(TyperCommand):
+    """A command with terms: its help names the mechanisms that are registered, which are not loaded before it is asked."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        from saibot.privacy.mechanisms import MECHANISMS
+
+        layouts = "; ".join(f"{one.name}: {', '.join(layout.name for layout in one.layouts)}" for one in MECHANISMS.values())
+        told = {
+            "mechanism": ", ".join(MECHANISMS),
+            "layout": f"{layouts}. Default: the mechanism's first with or without a key",
+        }
+        found: list[Any] = super().get_params(ctx)
+        for option in found:
+            if option.name in told and told[option.name] not in option.help:
+                option.help = f"{option.help} {told[option.name]}."
+        return found

@@ -12,7 +12,6 @@ found = find_augmentation(request, corpus)
 found.to_frame(); found.plot("gains.png"); found.augment(frame); found.model().predict(frame); found.save("result.json")
 """
 
-from saibot.client.answers import Account, NewToken, Token
 from saibot.client.augmented import Augmented, find_augmentation
 from saibot.client.cache import SketchCache
 from saibot.client.config import Config, connect
@@ -39,7 +38,7 @@ from saibot.client.requester import Requester
 from saibot.client.values import ValueSource
 from saibot.search import Corpus, SearchOptions, SearchRequest
 from saibot.search.units import KeyColumn
-from saibot.wire import Dataset, Domain, Search
+from saibot.wire import Account, Dataset, Domain, NewToken, Search, Token
 
 __all__ = [
     "Account",

@@ -8,12 +8,13 @@ from pathlib import Path
 from saibot.client.domains import Domains
 from saibot.client.request import is_sketch, open_sketch
 from saibot.client.tables import key_codes, read_columns
-from saibot.discover import OwnKeys, Related, Subject, related
+from saibot.discover import OwnKeys, Subject, related
 from saibot.errors import InvalidInput, InvalidSketch
 from saibot.privatize import Card
 from saibot.privatize.read import TableLike
 from saibot.search import Corpus
 from saibot.sketch import Feature, Header, Sketch
+from saibot.wire import Discovered
 
 
 def discover(
@@ -24,7 +25,7 @@ def discover(
     features: Sequence[str] = (),
     card: Card | None = None,
     domains: Domains | None = None,
-) -> Related:
+) -> Discovered:
     """The tables of a corpus that join or union with a sketch, or with a table by these key columns and features.
 
     A sketch has its key and features. Of a table, `keys` names columns whose values are looked up, and `features` those that

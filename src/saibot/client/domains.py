@@ -27,7 +27,7 @@ FEW = 0.5  # a further domain must hold this share of the rows that the best one
 
 
 @dataclass(frozen=True)
-class Fit:
+class DomainFit:
     """A domain that a column's values belong to: the share of rows it covers, and how many key domains it opens."""
 
     domain: KeyDomain
@@ -104,7 +104,7 @@ class Domains:
                 found.setdefault(part, set()).add(id)
         return {part: frozenset(ids) for part, ids in found.items()}
 
-    def fits(self, texts: Sequence[str], rows: np.ndarray) -> list[Fit]:
+    def fits(self, texts: Sequence[str], rows: np.ndarray) -> list[DomainFit]:
         """The domains that hold any of a column's keys, best first; `rows` counts the rows of each key text."""
         total = max(int(rows.sum()), 1)
         common = [texts[i] for i in np.argsort(-rows)[:LOOKED_AT]]
@@ -115,7 +115,7 @@ class Domains:
             places = places_of(texts, domain)
             coverage = float(rows[places < len(domain)].sum()) / total
             if coverage > 0:
-                found.append(Fit(domain, coverage, opened(domain, self._ids_by_part)))
+                found.append(DomainFit(domain, coverage, opened(domain, self._ids_by_part)))
         return sorted(found, key=lambda fit: (not fit.opens, -fit.coverage, -len(fit.opens), len(fit.domain)))
 
 
@@ -126,7 +126,7 @@ def opened(domain: KeyDomain, ids_by_part: Mapping[str, frozenset[str]]) -> froz
     return frozenset().union(*(ids_by_part.get(part, frozenset()) for part in own))
 
 
-def best_domains(name: str, column: str, fits: Sequence[Fit]) -> KeyColumn | None:
+def best_domains(name: str, column: str, fits: Sequence[DomainFit]) -> KeyColumn | None:
     """The domain that covers most of a column, then others of weight that open something new; None where none opens any."""
     chosen: list[KeyDomain] = []
     seen: set[str] = set()

@@ -10,12 +10,12 @@ from urllib.parse import quote
 
 import httpx
 
-from saibot.client.answers import Account, NewToken, RelatedDatasets, Token, read_answer
+from saibot.client.answers import read_answer
 from saibot.client.transport import Wire
 from saibot.domains.csv_text import domain_from_csv, domain_to_csv
 from saibot.errors import InvalidDomain
 from saibot.sketch import KeyDomain
-from saibot.wire import CorpusEntry, Dataset, Domain, ShownDataset
+from saibot.wire import Account, CorpusEntry, Dataset, Domain, NewToken, Related, ShownDataset, Token
 
 
 class Platform:
@@ -117,9 +117,9 @@ class Platform:
         """One dataset with its private profile and its versions."""
         return read_answer(ShownDataset, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}"))
 
-    def related(self, id: str) -> RelatedDatasets:
+    def related(self, id: str) -> Related:
         """Which datasets join or union with a published one, and why."""
-        return read_answer(RelatedDatasets, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}/related"))
+        return read_answer(Related, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}/related"))
 
     def manifest(self, domain: str | None = None) -> Iterator[CorpusEntry]:
         """Which sketches make up the corpus, or the slice of it that has this key domain."""

@@ -29,7 +29,7 @@ from saibot.domains.finding import spelled_out
 from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
 from saibot.search import Corpus
 from saibot.sketch import Header, KeyDomain, KeyPart, Sketch, read_sketch
-from saibot.wire import Column, CorpusEntry
+from saibot.wire import CorpusEntry, NewColumn
 
 AT_ONCE = 8  # downloads
 
@@ -75,7 +75,7 @@ class Published:
             self.kept.keep_domain(found)
         return found
 
-    def fetch(self, columns: Iterable[Column]) -> None:
+    def fetch(self, columns: Iterable[NewColumn]) -> None:
         """Fetch what the chosen columns of a result need and is not here. The platform learns which they are."""
         for digest in dict.fromkeys(one for column in columns for one in (column.digest, column.via) if one):
             key = self.sketch(digest).header.key

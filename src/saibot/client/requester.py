@@ -20,6 +20,7 @@ from saibot.client.request import is_sketch, open_sketch, private_request
 from saibot.errors import InvalidInput
 from saibot.privacy.budget import exact_decimal
 from saibot.privacy.ledger import Ledger
+from saibot.privacy.mechanisms import DEFAULT, mechanism_named
 from saibot.privatize import Card, ReleaseRequest
 from saibot.privatize.read import TableLike
 from saibot.privatize.split import SplitFrames, split_frame
@@ -185,7 +186,8 @@ class Requester:
                 check_may_leave(open_sketch(part))
         terms: dict[str, Any] = {"key": next(iter(keys), None), "card": card, "epsilon": epsilon, "delta": delta}
         terms |= {"features": () if features is None else (*features, target), "split": split}
-        terms |= {"layout": "semiring" if options.join != "lookup" and keys else None}
+        if options.join != "lookup" and keys:  # all pairs of rows with one key need products per key
+            terms |= {"layout": mechanism_named(DEFAULT).default_layout(keyed=True, products=True).name}
         given: dict[Literal["train", "test"], Part] = {"train": train}
         if test is not None:
             given["test"] = test

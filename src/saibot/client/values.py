@@ -18,7 +18,7 @@ from saibot.search.packed_rows import pack
 from saibot.search.shard import ShardRows
 from saibot.search.shared_factors import SharedFactors
 from saibot.sketch import KeyDomain, KeyPart, Sketch
-from saibot.wire import Column
+from saibot.wire import NewColumn
 
 
 class ValueSource(Protocol):
@@ -37,7 +37,7 @@ SAME = 1e-6  # two spreads that differ by less than this part are one
 Place = tuple[View, ShardRows, int]  # the view that the keys have on a feature, its shard and its row there
 
 
-def looked_up(source: Corpus | ValueSource, column: Column, key: RequestKey) -> np.ndarray:
+def looked_up(source: Corpus | ValueSource, column: NewColumn, key: RequestKey) -> np.ndarray:
     """A chosen column's value for every finest key, in original units."""
     view, shard, row = _in_corpus(source, column, key) if isinstance(source, Corpus) else _in_sketches(source, column, key)
     # A shard holds deviations from the feature's mean.
@@ -46,7 +46,7 @@ def looked_up(source: Corpus | ValueSource, column: Column, key: RequestKey) -> 
     return values
 
 
-def _in_corpus(corpus: Corpus, column: Column, key: RequestKey) -> Place:
+def _in_corpus(corpus: Corpus, column: NewColumn, key: RequestKey) -> Place:
     views = Views(key, corpus)
     known = False
     if column.via is None:
@@ -74,7 +74,7 @@ def _in_corpus(corpus: Corpus, column: Column, key: RequestKey) -> Place:
     )
 
 
-def _in_sketches(source: ValueSource, column: Column, key: RequestKey) -> Place:
+def _in_sketches(source: ValueSource, column: NewColumn, key: RequestKey) -> Place:
     sketch = _fetched(source, column.digest)
     if sketch.header.key is None or column.feature not in sketch.features:
         raise InvalidInput(f"the sketch of {column.dataset!r} is not the one that the result uses.")
@@ -96,7 +96,7 @@ def _in_sketches(source: ValueSource, column: Column, key: RequestKey) -> Place:
     raise _no_key(column)
 
 
-def _packed(sketch: Sketch, source: ValueSource, column: Column, key: RequestKey) -> ShardRows:
+def _packed(sketch: Sketch, source: ValueSource, column: NewColumn, key: RequestKey) -> ShardRows:
     """The sketch's values as the search had them: with the factors that helped them, and with its coarser key levels, if
     those were known where it was packed.
 
@@ -129,14 +129,14 @@ def _packed(sketch: Sketch, source: ValueSource, column: Column, key: RequestKey
     return best
 
 
-def _as_chosen(corpus: Corpus, column: Column) -> ShardRows:
+def _as_chosen(corpus: Corpus, column: NewColumn) -> ShardRows:
     """The values of a sketch with the factors that the result was found with, where the corpus has learned since."""
     shared, group = _factors(corpus, column)
     sketch = corpus.sketch(column.digest)
     return corpus.packed(sketch, shared, group)
 
 
-def _factors(source: Corpus | ValueSource, column: Column) -> tuple[SharedFactors | None, int | None]:
+def _factors(source: Corpus | ValueSource, column: NewColumn) -> tuple[SharedFactors | None, int | None]:
     if column.factors is None:
         return None, None
     version, _, group = column.factors.partition("@")
@@ -157,11 +157,11 @@ def _fetched(source: ValueSource, digest: str) -> Sketch:
     return sketch
 
 
-def _view(views: Views, id: str, column: Column) -> View | None:
+def _view(views: Views, id: str, column: NewColumn) -> View | None:
     return next((view for view in views.find_all(id) if view.parts == column.joined_on), None)
 
 
-def _row(shard: ShardRows, column: Column) -> int | None:
+def _row(shard: ShardRows, column: NewColumn) -> int | None:
     text = shard.text
     same = (text["digest"] == column.digest) & (text["feature"] == column.feature)
     if column.via is not None:
@@ -170,6 +170,6 @@ def _row(shard: ShardRows, column: Column) -> int | None:
     return int(rows[0]) if len(rows) else None
 
 
-def _no_key(column: Column) -> InvalidInput:
+def _no_key(column: NewColumn) -> InvalidInput:
     name = f"{column.dataset}.{column.feature}"
     return InvalidInput(f"{name} was joined on {column.on}, which these keys do not give.")

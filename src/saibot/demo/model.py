@@ -15,11 +15,11 @@ from saibot.demo.flights import Party
 from saibot.errors import SaibotError
 from saibot.privatize import Card
 from saibot.privatize.split import SplitFiles
-from saibot.wire import Column
+from saibot.wire import NewColumn
 
 
 @dataclass(frozen=True)
-class Scores:
+class HeldOutScores:
     """R2 on JetBlue's held-out flights. What is not private needs everybody's raw rows, which no real party has."""
 
     base: float
@@ -31,7 +31,9 @@ class Scores:
     test_rows: int
 
 
-def score(parts: SplitFiles, found: Augmented, providers: Sequence[Party], *, target: str, own: Sequence[str]) -> Scores:
+def score(
+    parts: SplitFiles, found: Augmented, providers: Sequence[Party], *, target: str, own: Sequence[str]
+) -> HeldOutScores:
     """Train on the training part, judge on the held-out part: own features, with what was found, and the ceiling."""
     import pandas as pd
 
@@ -39,7 +41,7 @@ def score(parts: SplitFiles, found: Augmented, providers: Sequence[Party], *, ta
     wider = [found.augment(rows) for rows in (train, test)]
     exact = exact_values(providers, [train, test])
     chosen = [_exact_name(column) for column in found.result.columns]
-    return Scores(
+    return HeldOutScores(
         base=_held_out_r2(wider, own, target),
         augmented=_held_out_r2(wider, [*own, *found.columns], target),
         same_columns=_held_out_r2(exact, [*own, *chosen], target),
@@ -71,7 +73,7 @@ def exact_values(providers: Sequence[Party], tables: Sequence[Any]) -> list[Any]
     return wider
 
 
-def _exact_name(column: Column) -> str:
+def _exact_name(column: NewColumn) -> str:
     on = ", ".join(part.part for part in column.key)
     return f"{column.dataset}.{column.feature} by {on}"
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from saibot.client import Augmented, Platform, Provider, Requester, SearchOptions
 from saibot.demo.flights import REQUESTER, Party, airlines, make_airline, make_requester, make_weather
-from saibot.demo.model import Scores, score
+from saibot.demo.model import HeldOutScores, score
 from saibot.embedded import embedded
 from saibot.privacy.ledger import Ledger
 from saibot.privatize.split import SplitFiles, split_table
@@ -47,7 +47,7 @@ class Story:
     publishers: tuple[Publisher, ...]
     local: Augmented  # exact, at home
     private: Augmented  # asked with sketches
-    scores: Scores
+    scores: HeldOutScores
     requester_spent: float
     token: str  # JetBlue's, for whoever wants to look around on the platform afterwards
 

@@ -29,20 +29,20 @@ Hex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 SEPARATORS = "\x1e\x1f"  # the digest of a domain joins its keys with these: a key that holds one could pass for two
 
 
-class Part(BaseModel):
+class DomainCardPart(BaseModel):
     """Base of the card's parts: frozen, strict, nothing unknown."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Parent(Part):
+class Parent(DomainCardPart):
     """A coarser level on offer: its name and how many keys it has."""
 
     name: Label
     size: int = Field(ge=1)
 
 
-class DomainCard(Part):
+class DomainCard(DomainCardPart):
     """What a domain file says about itself, without its keys."""
 
     format: Literal["saibot-domain"] = FORMAT

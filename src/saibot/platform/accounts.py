@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 from sqlalchemy.engine import RowMapping
@@ -25,8 +25,9 @@ from saibot.platform.errors import Conflict, NotAllowed, NotFound, NotSignedIn, 
 from saibot.platform.pagination import Page, Place
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.tables import tokens
+from saibot.wire import Account, NewToken, Role, Token
 
-ROLES = ("admin", "provider", "requester")
+ROLES: tuple[Role, ...] = get_args(Role)
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$"
 PREFIX = "saibot_"
 REMEMBERED_SECONDS = 30.0  # how long a token is known without asking the database again
@@ -48,6 +49,10 @@ class Caller:
     def sees_restricted(self) -> bool:
         """Restricted datasets are for those who search, not for other providers."""
         return bool(self.roles & {"requester", "admin"})
+
+    @property
+    def account(self) -> Account:
+        return Account(name=self.name, roles=in_order(self.roles))
 
     def has(self, role: str) -> bool:
         return role in self.roles
@@ -94,10 +99,10 @@ class Accounts:
         self._store("admin", ("admin",), text, expires=None, by="first start")
         return text
 
-    def create(self, caller: Caller, name: str, roles: Iterable[str], *, expires: str | None = None) -> dict[str, Any]:
+    def create(self, caller: Caller, name: str, roles: Iterable[str], *, expires: str | None = None) -> NewToken:
         """A new token; its text is in the answer and nowhere else."""
         caller.need("admin")
-        chosen = tuple(role for role in ROLES if role in set(roles))
+        chosen = in_order(roles)
         if not chosen or set(roles) - set(ROLES):
             raise Unusable("a token has one or more of the roles admin, provider, requester.", hint="Name them in `roles`.")
         if not re.fullmatch(NAME, name):
@@ -106,7 +111,8 @@ class Accounts:
                 hint="Choose a name like `st-marys-hospital`.",
             )
         text = _new_text()
-        return self._store(name, chosen, text, expires=expires, by=caller.name) | {"token": text}
+        made = self._store(name, chosen, text, expires=expires, by=caller.name)
+        return NewToken(**dict(made), token=text)
 
     def list(self, caller: Caller, place: Place, limit: int) -> Page:
         caller.need("admin")
@@ -119,7 +125,7 @@ class Accounts:
         more = [rows[limit - 1]["created"], rows[limit - 1]["id"]] if len(rows) > limit else None
         return Page([_shown(row) for row in rows[:limit]], more)
 
-    def own(self, caller: Caller) -> list[dict[str, Any]]:  # type: ignore[valid-type]  # `list` is a verb above
+    def own(self, caller: Caller) -> list[Token]:  # type: ignore[valid-type]  # `list` is a verb above
         """The tokens that act for the caller's account, the newest first."""
         if not caller.signed_in:
             return []
@@ -195,7 +201,7 @@ class Accounts:
             raise NotSignedIn(f"the token {why}.", hint="Ask an admin for a new one, and `saibot login` with it.")
         return Caller(row["name"], frozenset(row["roles"].split(",")), row["id"])
 
-    def _store(self, name: str, roles: tuple[str, ...], text: str, *, expires: str | None, by: str) -> dict[str, Any]:
+    def _store(self, name: str, roles: tuple[Role, ...], text: str, *, expires: str | None, by: str) -> Token:
         row = {
             "id": f"t{secrets.token_hex(8)}",
             "name": name,
@@ -212,6 +218,12 @@ class Accounts:
         return _shown(row)
 
 
+def in_order(roles: Iterable[str]) -> tuple[Role, ...]:
+    """Those of them that there are, as they are always listed."""
+    chosen = set(roles)
+    return tuple(role for role in ROLES if role in chosen)
+
+
 def _unexpired() -> ColumnElement[bool]:
     return tokens.c.expires.is_(None) | (tokens.c.expires > now())
 
@@ -224,6 +236,6 @@ def _new_text() -> str:
     return PREFIX + secrets.token_urlsafe(32)
 
 
-def _shown(row: RowMapping | dict[str, Any]) -> dict[str, Any]:
+def _shown(row: RowMapping | dict[str, Any]) -> Token:
     fields = ("id", "name", "created", "expires", "revoked", "last_used")
-    return {name: row[name] for name in fields} | {"roles": row["roles"].split(",")}
+    return Token(roles=row["roles"].split(","), **{name: row[name] for name in fields})

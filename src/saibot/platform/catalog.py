@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, or_, select, true, tuple_, union_all
@@ -85,8 +86,9 @@ class Catalog:
                     datasets, datasets.c.number == chosen.c.number
                 )
                 rows = connection.execute(both.order_by(*_order(descending, chosen.c.at, chosen.c.number))).all()
+            documents = _whole(connection, caller, {row.number: row.document for row in rows[:limit]})
         more = [rows[limit - 1].at, rows[limit - 1].number] if len(rows) > limit else None
-        return Page([row.document for row in rows[:limit]], more)
+        return Page(list(documents.values()), more)
 
     def facets(self, caller: Caller, filter: Filter) -> dict[str, Any]:
         """How many datasets match, and how many of each domain and each provider.
@@ -135,7 +137,8 @@ class Catalog:
         with self._database.read() as connection:
             query = select(versions).where(versions.c.dataset == row["number"]).order_by(versions.c.version.desc())
             found = connection.execute(query).all()
-        document: dict[str, Any] = json.loads(row["document"])
+            documents = _whole(connection, caller, {row["number"]: row["document"]})
+        document: dict[str, Any] = json.loads(documents[row["number"]])
         history = [{"version": v.version, "digest": v.digest, "published": v.published, "bytes": v.bytes} for v in found]
         return document | {"versions": history}
 
@@ -258,6 +261,39 @@ class Catalog:
             known = int(connection.execute(select(func.count()).select_from(some)).scalar_one())
             self._frequencies.put(term, known)
         return known
+
+
+def _whole(connection: Connection, caller: Caller, documents: dict[int, str]) -> dict[int, str]:
+    """The datasets with what other sketches that are here tell of their table and their account: keys, and the total.
+
+    A provider's word counts for the provider's own sketches alone: anybody could name another's account. Sketches that the
+    caller may not know of count in the total, which is more honest and tells nothing about what is in them.
+    """
+    one, other = datasets.alias(), datasets
+    beside = (other.c.provider == one.c.provider) & (other.c.name == one.c.name) & (other.c.number != one.c.number)
+    query = select(one.c.number, other.c.document).join(other, beside).where(one.c.number.in_(documents), _visible(caller))
+    keys: dict[int, list[Any]] = {}
+    for number, text in connection.execute(query.order_by(other.c.number)):
+        keys.setdefault(number, []).append(json.loads(text)["key"])
+    mine, theirs = versions.alias(), versions.alias()
+    same = (theirs.c.account == mine.c.account) & (theirs.c.holder == mine.c.holder) & (theirs.c.digest != mine.c.digest)
+    totals = select(mine.c.dataset, theirs.c.spent_epsilon, theirs.c.spent_delta).join(theirs, same)
+    spent: dict[int, list[dict[str, str]]] = {}
+    for number, epsilon, delta in connection.execute(totals.where(mine.c.dataset.in_(documents))):
+        spent.setdefault(number, []).append({"epsilon": epsilon, "delta": delta})
+    answer = dict(documents)
+    for number in keys.keys() | spent.keys():
+        document = json.loads(documents[number])
+        document["keys"] = [*document["keys"], *(key for key in keys.get(number, ()) if key)]
+        seen = [document["spent"]] if document["spent"] else []
+        document["spent"] = max([*seen, *spent.get(number, ())], key=_later, default=None)
+        answer[number] = json.dumps(document, ensure_ascii=False)
+    return answer
+
+
+def _later(total: dict[str, str]) -> tuple[Decimal, Decimal]:
+    """An account's total grows, and gets its delta with the first release that needs one."""
+    return Decimal(total["delta"]), Decimal(total["epsilon"])
 
 
 def _order(descending: bool, *columns: ColumnElement[Any]) -> list[ColumnElement[Any]]:

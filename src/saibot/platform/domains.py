@@ -11,7 +11,6 @@ import re
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.engine import RowMapping
@@ -31,6 +30,7 @@ from saibot.platform.storage.files import FileStore
 from saibot.platform.storage.tables import domains
 from saibot.platform.validation import has_control_characters
 from saibot.sketch import KeyDomain
+from saibot.wire import Domain
 
 ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
 MAX_LEVELS = 20
@@ -45,7 +45,7 @@ class RegisteredDomains:
         # Two ids may name one file; whoever deletes it after a failure must not meet somebody who is about to name it.
         self._naming = threading.Lock()
 
-    def register(self, caller: Caller, id: str, version: int, content: bytes) -> tuple[dict[str, Any], bool]:
+    def register(self, caller: Caller, id: str, version: int, content: bytes) -> tuple[Domain, bool]:
         """The domain's facts, and whether it is new."""
         caller.need("provider")
         if not re.fullmatch(ID, id):
@@ -83,7 +83,7 @@ class RegisteredDomains:
         more = [rows[limit - 1]["id"], rows[limit - 1]["version"]] if len(rows) > limit else None
         return Page([_shown(row) for row in rows[:limit]], more)
 
-    def show(self, id: str, version: int) -> dict[str, Any]:
+    def show(self, id: str, version: int) -> Domain:
         row = self._row(id, version)
         if row is None:
             raise NotFound(f"no key domain {id!r} version {version} is registered.", hint="GET /v1/domains lists them.")
@@ -94,8 +94,7 @@ class RegisteredDomains:
         return domain_to_csv(self.get(id, version))
 
     def get(self, id: str, version: int) -> KeyDomain:
-        shown = self.show(id, version)
-        return self._read(str(shown["digest"]))
+        return self._read(self.show(id, version).digest)
 
     def known(self, digest: str) -> bool:
         with self._database.read() as connection:
@@ -196,6 +195,6 @@ def read_csv(content: bytes, *, id: str, version: int) -> KeyDomain:
     return domain
 
 
-def _shown(row: RowMapping) -> dict[str, Any]:
-    fields = ("id", "version", "size", "digest", "keys_digest", "registered")
-    return {name: row[name] for name in fields} | {"levels": json.loads(row["levels"]), "provider": row["account"]}
+def _shown(row: RowMapping) -> Domain:
+    facts = {name: row[name] for name in ("id", "version", "size", "digest", "keys_digest", "registered")}
+    return Domain(levels=json.loads(row["levels"]), provider=row["account"], **facts)

@@ -27,6 +27,7 @@ from saibot.platform.storage.files import FileStore
 from saibot.search.corpus import Corpus
 from saibot.search.from_sketches import domain_of_part
 from saibot.sketch import Header, Sketch, read_sketch
+from saibot.wire import JoinsWith, Related, UnionsWith
 
 LOOKED_AT = 300  # datasets at most, of those that could be related
 REMEMBERED = 8
@@ -40,19 +41,16 @@ class Relatives:
         self._meetings = lru_cache(REMEMBERED)(self._met)
         self._corpus = lru_cache(1)(self._opened)
 
-    def of(self, caller: Caller, id: str, *, limit: int) -> dict[str, Any]:
+    def of(self, caller: Caller, id: str, *, limit: int) -> Related:
         """The datasets that the caller may know of, the largest share of keys first."""
         dataset = self._catalog.show(caller, id)
         sketch = self._sketch(dataset["digest"])
-        return {
-            "id": id,
-            "joins": self._joins(caller, dataset)[:limit],
-            "unions": list(self._unions(caller, dataset, sketch.header, limit)),
-        }
+        joins, unions = self._joins(caller, dataset)[:limit], self._unions(caller, dataset, sketch.header, limit)
+        return Related(id=id, joins=tuple(joins), unions=tuple(unions))
 
     # -------------------------------------------------------------------------------------------- joins
 
-    def _joins(self, caller: Caller, dataset: dict[str, Any]) -> list[dict[str, Any]]:
+    def _joins(self, caller: Caller, dataset: dict[str, Any]) -> list[JoinsWith]:
         if dataset["key"] is None:
             return []
         corpus, meetings = self._meetings(dataset["digest"], self._stamp())
@@ -68,9 +66,17 @@ class Relatives:
                 continue
             join = meetings.join([(part["keys_digest"], part["domain"]) for part in other["key"]["parts"]])
             if isinstance(join, Joinable):
-                facts = {"on": [*map(label_text, join.labels)], "share": join.share, "signal": signal.get(other["digest"])}
-                found.append(_entry(other, join.why) | facts)
-        return sorted(found, key=lambda one: (-one["share"], one["name"], one["id"]))
+                found.append(
+                    JoinsWith(
+                        **_facts(other),
+                        why=join.why,
+                        on=tuple(map(label_text, join.labels)),
+                        share=join.share,
+                        features=tuple(feature["name"] for feature in other["features"]),
+                        signal=signal.get(other["digest"]),
+                    )
+                )
+        return sorted(found, key=lambda one: (-one.share, one.name, one.id))
 
     def _reachable(self, corpus: Corpus | None, meetings: Meetings) -> dict[str, float]:
         """Packed sketches whose key can be looked up, those with the largest shares first, and their signal at that key."""
@@ -109,7 +115,7 @@ class Relatives:
 
     # -------------------------------------------------------------------------------------------- unions
 
-    def _unions(self, caller: Caller, dataset: dict[str, Any], header: Header, limit: int) -> Iterator[dict[str, Any]]:
+    def _unions(self, caller: Caller, dataset: dict[str, Any], header: Header, limit: int) -> Iterator[UnionsWith]:
         """Datasets with the same features in the same units, whatever their key: their rows can be added."""
         wanted = {letters_of(feature.name) for feature in header.features}
         alike = self._catalog.addable(header.features[0].name)[:LOOKED_AT]
@@ -122,7 +128,7 @@ class Relatives:
                 union = match_union(header.features, self._sketch(other["digest"]).header, neighbours=header.neighbours)
                 if isinstance(union, Addable):
                     found += 1
-                    yield _entry(other, union.explain().removeprefix(f"{union.dataset}: "))
+                    yield UnionsWith(**_facts(other), why=union.explain().removeprefix(f"{union.dataset}: "))
 
     def _sketch(self, digest: str) -> Sketch:
         try:
@@ -132,7 +138,6 @@ class Relatives:
             raise NotFound("there is no sketch with this digest.", hint="It has just been withdrawn.") from None
 
 
-def _entry(other: dict[str, Any], why: str) -> dict[str, Any]:
-    key = other["key"]
+def _facts(other: dict[str, Any]) -> dict[str, Any]:
     facts = {name: other[name] for name in ("id", "provider", "name", "title", "rows", "digest")}
-    return facts | {"key": None if key is None else key["name"], "why": why}
+    return facts | {"key": None if other["key"] is None else other["key"]["name"]}

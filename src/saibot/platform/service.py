@@ -34,7 +34,7 @@ from saibot.platform.storage.ownership import check_files_are_ours, hold_databas
 from saibot.platform.storage.tables import datasets
 from saibot.platform.storage.unavailable import told_in_a_line
 from saibot.sketch import read_sketch
-from saibot.wire import Dataset, Question, Search
+from saibot.wire import Dataset, Domain, Question, Search
 
 TIDY_SECONDS = 60.0
 PROFILES = 4096  # kept in memory
@@ -93,7 +93,7 @@ class Platform:
 
     # -------------------------------------------------------------------------------------------- verbs
 
-    def register_domain(self, caller: Caller, id: str, version: int, content: bytes) -> tuple[dict[str, Any], bool]:
+    def register_domain(self, caller: Caller, id: str, version: int, content: bytes) -> tuple[Domain, bool]:
         facts, is_new = self.domains.register(caller, id, version, content)
         if is_new:
             self.shards.repack(self.domains.get(id, version))

@@ -86,6 +86,14 @@ class LedgerEntry:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a sketch says of its account: a name that only the ledger can tell, and the total of all releases so far."""
+
+    account: str
+    spent: Budget
+
+
 Priced = tuple[Share | None, tuple[Event, ...]]  # of one release
 
 
@@ -117,7 +125,7 @@ def _seen_by_individuals(releases: Sequence[Priced]) -> Iterator[list[tuple[Even
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class LedgerAccount:
     """The standing of some individuals: their terms, all charges about them, and what those come to."""
 
     name: str

@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 
 from saibot.errors import InvalidInput, InvalidTable, SaibotError
 from saibot.privatize.cells import comparable_text, day_in, number_in, texts_of
+from saibot.privatize.engines import DEFAULT_ENGINE
 from saibot.privatize.prepare import Grid, component_value, grid_values, indicator_values, norm_squared, to_steps
 from saibot.privatize.read import Source
-from saibot.privatize.schema import Column, KeyColumn, ReleaseKey, card_features
+from saibot.privatize.schema import Column, KeyPartColumn, ReleaseKey, card_features
 from saibot.semiring import Basis
 from saibot.sketch.header import Feature
 
@@ -55,7 +56,7 @@ class Rows:
         return (self.component.name,) if self.component else tuple(column.name for column in self.columns)
 
     @property
-    def key_parts(self) -> tuple[KeyColumn, ...]:
+    def key_parts(self) -> tuple[KeyPartColumn, ...]:
         return self.key.parts if self.key else ()
 
     @property
@@ -96,10 +97,10 @@ def grid_rows(rows: Rows, grid: Grid) -> ibis.Table:
         named[f"n{number}"] = table[numbers[text]].notnull().cast("int64")
     for number, part in enumerate(rows.key_parts):
         cell = table[part.column]
-        named[f"k{number}"] = day_in(cell, rows.source.engine.name) if part.dates else cell
-        if rows.source.database and rows.source.engine.name != "polars" and cell.type().is_string():
-            # Where a column compares without case, a group would be spelled like any one of its rows: somebody else's.
-            named[f"w{number}"] = cell.hexdigest("md5")
+        named[f"k{number}"] = day_in(cell, rows.source.engine) if part.dates else cell
+        spelling = rows.source.engine.spelling(cell) if cell.type().is_string() else None
+        if spelling is not None:
+            named[f"w{number}"] = spelling
     return to_steps(table.select(**named), names, grid, card_features=rows.card_features)
 
 
@@ -168,7 +169,7 @@ def fold_keys(key: ReleaseKey, fetched: pa.Table, cells: np.ndarray) -> tuple[np
     return tuple(levels)
 
 
-def key_positions(column: pa.ChunkedArray, part: KeyColumn) -> np.ndarray:
+def key_positions(column: pa.ChunkedArray, part: KeyPartColumn) -> np.ndarray:
     """For every cell its place in the domain, -1 outside it. Keys are brought to normal form once per distinct value."""
     encoded = pc.dictionary_encode(column.combine_chunks(), null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
@@ -186,8 +187,11 @@ def kept_rows(rows: Rows) -> ibis.Table:
     table = rows.source.table
     if rows.id_column is None:
         return table
-    if rows.source.engine.name == "polars":
-        raise InvalidInput("the Polars engine cannot keep to so many rows per individual.", hint="Use --backend duckdb.")
+    if not rows.source.engine.numbers_rows:
+        raise InvalidInput(
+            f"the {rows.source.engine.name.capitalize()} engine cannot keep to so many rows per individual.",
+            hint=f"Use --backend {DEFAULT_ENGINE}.",
+        )
     individual = table[rows.id_column]
     known = individual.notnull() & ~individual.isnan() if individual.type().is_floating() else individual.notnull()
     names = dict.fromkeys([column.column for column in rows.columns] + [part.column for part in rows.key_parts])

@@ -113,8 +113,8 @@ def normal_column(column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
         return values.cast(pa.timestamp(kind.unit, "UTC")).cast(pa.timestamp(kind.unit))
     if pa.types.is_date64(kind):
         return values.cast(pa.date32())
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return values  # refused by their type where a number or a level is needed
+    if pa.types.is_fixed_size_binary(kind):
+        return values.cast(pa.binary())  # which engines know; refused like all of them where a number or a level is needed
     if isinstance(kind, pa.UuidType):
         return pa.chunked_array([pa.array([t or None for t in texts_of(values.combine_chunks())], pa.string())])
     return values

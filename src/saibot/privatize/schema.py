@@ -30,7 +30,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class KeyColumn:
+class KeyPartColumn:
     """One part of the key: its column and its public domain."""
 
     name: str
@@ -42,7 +42,7 @@ class KeyColumn:
 @dataclass(frozen=True)
 class ReleaseKey:
     name: str
-    parts: tuple[KeyColumn, ...]
+    parts: tuple[KeyPartColumn, ...]
 
     @property
     def level_sizes(self) -> tuple[int, ...]:
@@ -166,11 +166,11 @@ def resolve_key(card: Card, name: str | None) -> ReleaseKey | None:
     return key
 
 
-def _key_column(card: Card, name: str) -> KeyColumn:
+def _key_column(card: Card, name: str) -> KeyPartColumn:
     facts = card.keys[name]
     assert facts.domain is not None
     domain = resolve_domain(facts.domain, card.folder).with_levels(facts.levels)
-    return KeyColumn(name, facts.column or name, domain, dates=facts.domain.dates is not None)
+    return KeyPartColumn(name, facts.column or name, domain, dates=facts.domain.dates is not None)
 
 
 def resolve_domain(facts: DomainFacts, folder: Path) -> KeyDomain:

@@ -11,8 +11,8 @@ from saibot.search.result import Found, SearchResult
 from saibot.search.state import State
 from saibot.search.units import Units
 from saibot.sketch import KeyDomain
-from saibot.wire import Column, Entry, Measured, Result, Step
-from saibot.wire.result import KeyLevel, KeyOfRequest, ListedDomain, Model, OwnColumn, Pair, Rows, TargetColumn
+from saibot.wire import Entry, Measured, NewColumn, Result, Step
+from saibot.wire.result import KeyLevel, KeyOfRequest, ListedDomain, Model, OwnColumn, Pair, RowCounts, TargetColumn
 
 
 def result_of(found: SearchResult, request: SearchRequest, *, at_home: bool) -> Result:
@@ -21,7 +21,7 @@ def result_of(found: SearchResult, request: SearchRequest, *, at_home: bool) -> 
         raise InvalidInput("this request does not say what its numbers mean.", hint="Make it with search_request.")
     target_scale = request.terms.units[found.target].scale
     steps: list[Step] = []
-    columns: list[Column] = []
+    columns: list[NewColumn] = []
     lookups: dict[str, Units] = {}
     names = set(request.train.features)
     for step in found.steps:
@@ -54,7 +54,7 @@ def result_of(found: SearchResult, request: SearchRequest, *, at_home: bool) -> 
         join=found.join,
         interval_confidence=found.interval_confidence,
         stopped=found.stopped,
-        rows=Rows(train=int(request.train.count), test=None if request.test is None else int(request.test.count)),
+        rows=RowCounts(train=int(request.train.count), test=None if request.test is None else int(request.test.count)),
         keys=tuple(
             KeyOfRequest(name=key.name, column=key.column, domains=tuple(map(listed_domain, key.domains)))
             for key in request.terms.keys
@@ -121,8 +121,8 @@ def domain_listed(entry: ListedDomain) -> KeyDomain:
     raise InvalidInput("the result is damaged: a key domain of it cannot be read.", hint="Search again.")
 
 
-def _column(name: str, found: Found, place: int) -> Column:
-    return Column(
+def _column(name: str, found: Found, place: int) -> NewColumn:
+    return NewColumn(
         name=name,
         dataset=found.dataset,
         digest=found.digest,

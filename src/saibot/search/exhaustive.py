@@ -14,7 +14,7 @@ from saibot.search.engine import Engine
 from saibot.search.explain import Table, describe
 from saibot.search.greedy import Greedy, Progress, column_name, first_states
 from saibot.search.request import SearchRequest
-from saibot.search.result import SearchResult, Step
+from saibot.search.result import SearchResult, TakenStep
 from saibot.search.state import State
 from saibot.wire import SearchOptions
 
@@ -46,7 +46,7 @@ class Exhaustive:
                 joined = _joined(engine, chosen, train, test)
                 best = max(best, (_judge(*joined), chosen))
         first = Greedy().search(request, corpus, options.but(steps=1), progress=progress)
-        steps: list[Step] = []
+        steps: list[TakenStep] = []
         lookups: list[np.ndarray] = []
         for size in range(1, len(best[1]) + 1):
             group = engine.group(best[1][size - 1])
@@ -55,7 +55,7 @@ class Exhaustive:
             found = describe(table, group, options)
             lookups += [candidate.values() for candidate in group]
             test_r2 = held_out.r2_of(after) if held_out else None
-            steps.append(Step(found, after.r2(), test_r2, None, np.array(lookups[-len(group) :])))
+            steps.append(TakenStep(found, after.r2(), test_r2, None, np.array(lookups[-len(group) :])))
         final, _ = _joined(engine, best[1], train, test)
         return replace(first, steps=tuple(steps), stopped="every combination was tried", final=final)
 

@@ -19,7 +19,7 @@ from saibot.search.engine import Board, Candidate, Engine, Group, identity
 from saibot.search.explain import Table, describe, silent
 from saibot.search.rankings import Ordered, ranking_named
 from saibot.search.request import SearchRequest
-from saibot.search.result import Found, SearchResult, Step
+from saibot.search.result import Found, SearchResult, TakenStep
 from saibot.search.state import State
 from saibot.search.unions import Addition, UnionScore, additions, coefficients, describe_union, enlarged, score_union
 from saibot.semiring import Moments
@@ -33,7 +33,7 @@ class Greedy:
     """One step after the other, each the best at its time: a join or a union."""
 
     def search(self, request: SearchRequest, corpus: Corpus, options: SearchOptions, *, progress: Progress) -> SearchResult:
-        work = _Work(request, corpus, options)
+        work = _GreedySearch(request, corpus, options)
         base = work.train.r2(), work.test_r2()
         base_interval = work.test_interval()
         stopped = f"{options.steps} steps were taken, as asked"
@@ -62,7 +62,7 @@ class Greedy:
         )
 
 
-class _Work:
+class _GreedySearch:
     """A search under way: the current table, what was taken, and what is left to take."""
 
     def __init__(self, request: SearchRequest, corpus: Corpus, options: SearchOptions) -> None:
@@ -73,7 +73,7 @@ class _Work:
         self.moments = request.train
         self.lookups: list[tuple[str, np.ndarray]] = []
         self.train, self.test = first_states(request)
-        self.steps: list[Step] = []
+        self.steps: list[TakenStep] = []
         self.ranked: tuple[Found, ...] = ()
         self.dropped: tuple[Dropped, ...] = ()
         self._joinable = True
@@ -186,13 +186,13 @@ class _Work:
             self.train = self.train.with_lookup(name, values, centre=centre)
             self.test = self.test.with_lookup(name, values, centre=centre) if self.test else None
         values = np.array([values for _, values in self.lookups[-len(group) :]])
-        self.steps.append(Step(found, self.train.r2(), self.test_r2(), self.test_interval(), values))
+        self.steps.append(TakenStep(found, self.train.r2(), self.test_r2(), self.test_interval(), values))
 
     def _take_union(self, addition: Addition, after: State) -> None:
         found = self._describe_union(addition, after)
         self.moments, self.train = enlarged(self.moments, addition), after
         self._joinable = self._joinable and addition.keyed
-        self.steps.append(Step(found, self.train.r2(), self.test_r2(), self.test_interval(), None))
+        self.steps.append(TakenStep(found, self.train.r2(), self.test_r2(), self.test_interval(), None))
 
 
 def first_states(request: SearchRequest) -> tuple[State, State | None]:

@@ -21,13 +21,13 @@ import numpy as np
 from scipy.special import fdtri, ndtri
 
 from saibot.errors import InvalidInput
-from saibot.estimate.many_to_many import Joined, joined
+from saibot.estimate.many_to_many import JoinedMoments, joined
 from saibot.estimate.moments import moments_of_sketch
 from saibot.search.corpus import Corpus
 from saibot.search.key_maps import View, Views
 from saibot.search.pairs import influence, noise_variance, wald_statistic
 from saibot.search.request import SearchRequest
-from saibot.search.result import Found, SearchResult, Step
+from saibot.search.result import Found, SearchResult, TakenStep
 from saibot.search.units import Units
 from saibot.semiring import Fit, Moments
 from saibot.sketch import Feature, Sketch
@@ -71,7 +71,7 @@ class ManyToMany:
         if options.rank != "usable" or options.hops:
             raise InvalidInput("many-to-many joins are ranked by their usable gain, and without hops.")
         check_joinable(request)
-        work = _Work(request, corpus, options)
+        work = _ManyToManySearch(request, corpus, options)
         base = work.table.fit.r2, work.table.test_r2
         stopped = f"{options.steps} steps were taken, as asked"
         for number in range(options.steps):
@@ -155,7 +155,7 @@ class _Scored:
     clear: bool
 
 
-class _Work:
+class _ManyToManySearch:
     """A search under way: the current table, what was taken, and what is left to take."""
 
     def __init__(self, request: SearchRequest, corpus: Corpus, options: SearchOptions) -> None:
@@ -163,7 +163,7 @@ class _Work:
         self.unbiased = options.join == "many-to-many-unbiased"
         self.estimator: Literal["naive", "unbiased"] = "unbiased" if self.unbiased else "naive"
         self.table = _Table.of(request)
-        self.steps: list[Step] = []
+        self.steps: list[TakenStep] = []
         self.ranked: tuple[Found, ...] = ()
         self.dropped: list[Dropped] = []
         self.candidates = 0
@@ -234,7 +234,13 @@ class _Work:
             yield self._scored(whole, group, view, sketch, tuple(facts[name] for name in chosen.features), chosen)
 
     def _scored(
-        self, whole: Joined, group: tuple[str, ...], view: View, sketch: Sketch, facts: tuple[Feature, ...], moments: Moments
+        self,
+        whole: JoinedMoments,
+        group: tuple[str, ...],
+        view: View,
+        sketch: Sketch,
+        facts: tuple[Feature, ...],
+        moments: Moments,
     ) -> _Scored:
         table, target = self.table, self.request.target
         fit = whole.gram.fit((*table.fit.features, *group), target, ridge=0.0)
@@ -283,7 +289,7 @@ class _Work:
         names = tuple(name for side in train for name in side.features if name != self.request.target)
         fit = replace(best.fit, features=names)
         self.table = _Table(train, test, self.request.target, fit, test_r2, view if self.unbiased else None)
-        self.steps.append(Step(best.found, fit.r2, test_r2, None, None))
+        self.steps.append(TakenStep(best.found, fit.r2, test_r2, None, None))
 
     def _joined(self, sides: tuple[Moments, ...], candidate: Moments, view: View) -> tuple[Moments, ...]:
         if self.unbiased:
@@ -302,7 +308,7 @@ def _sound(feature: Feature) -> bool:
     return bool(np.isfinite([feature.offset, feature.scale]).all()) and feature.scale >= SMALLEST_SCALE
 
 
-def _explaining(whole: Joined, target: str) -> tuple[str, ...]:
+def _explaining(whole: JoinedMoments, target: str) -> tuple[str, ...]:
     return tuple(name for name in whole.gram.features if name != target)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from saibot.estimate.many_to_many import Joined
+from saibot.estimate.many_to_many import JoinedMoments
 from saibot.semiring import Fit
-from saibot.semiring.solve import centred_noise
+from saibot.semiring.solve import centred_noise, wald
 
 
 def influence(features: tuple[str, ...], scatter: np.ndarray, fit: Fit) -> np.ndarray:
@@ -20,7 +20,7 @@ def influence(features: tuple[str, ...], scatter: np.ndarray, fit: Fit) -> np.nd
     return answer
 
 
-def wald_statistic(whole: Joined, before: Fit, after: Fit, group: tuple[str, ...]) -> float:
+def wald_statistic(whole: JoinedMoments, before: Fit, after: Fit, group: tuple[str, ...]) -> float:
     """How clear of 0 the slopes of the new features are, keys as a sample: compare with a chi-square, one degree each."""
     names = whole.gram.features
     old = [names.index(name) for name in before.features]
@@ -42,11 +42,11 @@ def wald_statistic(whole: Joined, before: Fit, after: Fit, group: tuple[str, ...
     share = np.clip(spread / np.maximum(spread.sum(axis=0), 1e-300), 0.0, 0.5)
     by_key = by_key / (1 - share)
     size = np.sqrt(np.maximum(np.sum(by_key**2, axis=0), 1e-300))
-    covariance = by_key.T @ by_key / np.outer(size, size) + 1e-9 * np.eye(len(group))
-    return float(product / size @ np.linalg.solve(covariance, product / size))
+    covariance = by_key.T @ by_key / np.outer(size, size)
+    return float(wald((product / size)[None], covariance[None])[0])
 
 
-def noise_variance(whole: Joined, fit: Fit) -> float:
+def noise_variance(whole: JoinedMoments, fit: Fit) -> float:
     """The privacy noise in R2, to first order, entries of the joined moments taken as independent."""
     matrix, noise = whole.gram.arranged(fit.features, fit.target)
     spread = centred_noise(matrix[None], noise[None], np.array([fit.count]))

@@ -48,7 +48,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Step:
+class TakenStep:
     """One accepted augmentation, and the model after it."""
 
     found: Found
@@ -72,7 +72,7 @@ class SearchResult:
     private: bool
     base_train_r2: float
     base_test_r2: float | None
-    steps: tuple[Step, ...]
+    steps: tuple[TakenStep, ...]
     ranked: tuple[Found, ...]
     dropped: tuple[Dropped, ...]
     candidates: int  # joins and unions together

@@ -1,35 +1,46 @@
-"""What search, client and platform exchange, typed once: options, results, datasets, domains, searches.
+"""What search, client and platform exchange, typed once: options, results, datasets, domains, searches, accounts.
 
 Types only. The commands' flags, the HTTP interface, the client's answers, the pages and result files on disk are all made
 from these, so a field that is added or renamed here is so everywhere.
 """
 
+from saibot.wire.account import Account, NewToken, Role, Token
 from saibot.wire.dataset import CorpusEntry, Dataset, ShownDataset
 from saibot.wire.domain import Domain
 from saibot.wire.options import InvalidOption, Question, SearchOptions
 from saibot.wire.rankings import RANKINGS, Ranking
-from saibot.wire.result import Column, Dropped, Entry, Identity, Measured, Result, Step
+from saibot.wire.related import Discovered, JoinsWith, Related, UnionsWith, Unrelated
+from saibot.wire.result import Dropped, Entry, Identity, Measured, NewColumn, Result, Step
 from saibot.wire.search import ErrorFacts, Search
 from saibot.wire.shapes import Shape
 
 __all__ = [
     "RANKINGS",
-    "Column",
+    "Account",
     "CorpusEntry",
     "Dataset",
+    "Discovered",
     "Domain",
     "Dropped",
     "Entry",
     "ErrorFacts",
     "Identity",
     "InvalidOption",
+    "JoinsWith",
     "Measured",
+    "NewColumn",
+    "NewToken",
     "Question",
     "Ranking",
+    "Related",
     "Result",
+    "Role",
     "Search",
     "SearchOptions",
     "Shape",
     "ShownDataset",
     "Step",
+    "Token",
+    "UnionsWith",
+    "Unrelated",
 ]

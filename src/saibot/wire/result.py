@@ -121,7 +121,7 @@ class Dropped(Shape):
     examples: tuple[str, ...]
 
 
-class Rows(Shape):
+class RowCounts(Shape):
     train: int
     test: int | None
 
@@ -142,7 +142,7 @@ class KeyOfRequest(Shape):
     domains: tuple[ListedDomain, ...] = Field(min_length=1)
 
 
-class Column(Joined):
+class NewColumn(Joined):
     """A new column: whose values, and how they were when they were chosen."""
 
     name: str = Field(min_length=1)
@@ -205,9 +205,9 @@ class Result(Shape):
     join: str = Field(default="lookup", description="What a join is: a lookup, or all pairs of rows with the same key.")
     interval_confidence: float = Field(default=0.9, description="Of the intervals, each by itself.")
     stopped: str
-    rows: Rows
+    rows: RowCounts
     keys: tuple[KeyOfRequest, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[NewColumn, ...]
     model: Model | None
     notes: tuple[str, ...]
     platform: str | None = Field(default=None, description="Address of the platform that was searched, if one was.")

@@ -24,7 +24,8 @@ LATER, EARLIER = (TODAY + timedelta(days=days) for days in (30, -30))
     ],
 )
 def test_a_list_of_tokens_says_which_of_them_open_anything(facts, told):
-    token = Token(id="t1", name="clinic", roles=("provider",), created=f"{EARLIER}T09:00:00Z", **facts)
+    dates = {"created": f"{EARLIER}T09:00:00Z", "expires": None, "revoked": None, "last_used": None} | facts
+    token = Token(id="t1", name="clinic", roles=("provider",), **dates)
     assert _state(token) == told
 
 

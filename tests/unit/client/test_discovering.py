@@ -65,22 +65,22 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
 def test_a_sketch_finds_its_relatives_in_a_corpus_and_hears_why_others_are_none(world) -> None:
     found = discover(world["sketches"]["mine"], world["corpus"])
     (join,) = found.joins
-    assert (join.dataset, join.share, join.on, join.features) == ("part", 0.6, ("school",), ("meals",))
+    assert (join.name, join.share, join.on, join.features) == ("part", 0.6, ("school",), ("meals",))
     assert join.why == "joined on 60 % of the keys of schools (24 of 40), which their-schools lists in another case"
     assert join.signal is not None and 0 <= join.signal <= 1
     (union,) = found.unions
-    assert union.dataset == "twin" and "score ↔ Score" in union.why
+    assert union.name == "twin" and "score ↔ Score" in union.why
     (strange,) = found.unrelated
-    assert strange.dataset == "strange" and len(strange.reasons) == 2
+    assert strange.name == "strange" and len(strange.reasons) == 2
     assert "strangers has" in strange.reasons[0] and "inch" in strange.reasons[1]
 
 
 def test_a_table_finds_the_same_by_its_key_column_and_features(world) -> None:
     found = discover(world["table"], world["corpus"], keys=["school"])
-    assert {one.dataset: one.share for one in found.joins} == {"mine": 1.0, "part": 0.6} and found.unions == ()
+    assert {one.name: one.share for one in found.joins} == {"mine": 1.0, "part": 0.6} and found.unions == ()
     described = card("own", {"score": "point"}, SCHOOLS, "schools")
     found = discover(world["table"], world["corpus"], features=["score"], card=described)
-    assert {one.dataset for one in found.unions} == {"mine", "twin"} and found.joins == ()
+    assert {one.name for one in found.unions} == {"mine", "twin"} and found.joins == ()
     with pytest.raises(InvalidInput, match="name some"):
         discover(world["table"], world["corpus"])
 
@@ -108,7 +108,7 @@ def test_the_shell_asks_a_corpus_and_never_sends_a_path_to_a_platform(world, mon
     assert done.exit_code == 0 and "60%" in done.output and "neither: strange" in done.output
     args = ["discover", str(world["table"]), "--key", "school", "--corpus", str(world["corpus"].folder), "--json"]
     answer = json.loads(run.invoke(app, args).output)
-    assert [one["dataset"] for one in answer["joins"]] == ["mine", "part"]
+    assert [one["name"] for one in answer["joins"]] == ["mine", "part"]
     monkeypatch.setattr("saibot.cli.discover.open_connection", lambda address: pytest.fail("it was asked"))
     assert isinstance(run.invoke(app, ["discover", "my-secret-table.csv"]).exception, InvalidInput)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -32,22 +31,22 @@ def test_the_first_start_alone_makes_an_admin_token(settings: Settings) -> None:
 
 def test_a_token_is_kept_as_its_hash_only(platform: Platform) -> None:
     made = platform.accounts.create(ADMIN, "clinic", ["provider"])
-    assert made["token"].startswith("saibot_") and len(made["token"]) >= 39
+    assert made.token.startswith("saibot_") and len(made.token) >= 39
     with platform.database.read() as connection:
         rows = [dict(row) for row in connection.execute(select(tokens)).mappings()]
-    assert hashlib.sha256(made["token"].encode()).hexdigest() in [row["hash"] for row in rows]
-    assert made["token"] not in str(rows)
+    assert hashlib.sha256(made.token.encode()).hexdigest() in [row["hash"] for row in rows]
+    assert made.token not in str(rows)
     for path in platform.settings.data.iterdir():
-        assert path.is_dir() or made["token"].encode() not in path.read_bytes()
+        assert path.is_dir() or made.token.encode() not in path.read_bytes()
 
 
 def test_an_expired_token_is_refused(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     made = platform.accounts.create(ADMIN, "clinic", ["provider"], expires="2999-01-01")
-    assert platform.accounts.caller_of(made["token"]).name == "clinic"
+    assert platform.accounts.caller_of(made.token).name == "clinic"
     monkeypatch.setattr("saibot.platform.accounts.now", lambda: "2999-01-01T00:00:00Z")
     platform.accounts._known.clear()
     with pytest.raises(NotSignedIn, match="expired"):
-        platform.accounts.caller_of(made["token"])
+        platform.accounts.caller_of(made.token)
 
 
 @pytest.mark.parametrize(
@@ -59,11 +58,11 @@ def test_a_token_needs_a_name_and_known_roles(platform: Platform, name: str, rol
 
 
 def test_when_a_token_was_last_used_is_written_down_now_and_then(platform: Platform) -> None:
-    made: dict[str, Any] = platform.accounts.create(ADMIN, "clinic", ["provider"])
-    platform.accounts.caller_of(made["token"])
+    made = platform.accounts.create(ADMIN, "clinic", ["provider"])
+    platform.accounts.caller_of(made.token)
     platform.accounts.note_uses()
-    shown = {token["id"]: token for token in platform.accounts.list(ADMIN, None, 10).items}
-    assert shown[made["id"]]["last_used"] is not None
+    shown = {token.id: token for token in platform.accounts.list(ADMIN, None, 10).items}
+    assert shown[made.id].last_used is not None
 
 
 def test_a_token_revoked_while_it_is_looked_up_is_not_remembered(
@@ -74,11 +73,11 @@ def test_a_token_revoked_while_it_is_looked_up_is_not_remembered(
 
     def slow(key: str) -> Caller:
         found = look_up(key)
-        platform.accounts.revoke(ADMIN, made["id"])
+        platform.accounts.revoke(ADMIN, made.id)
         return found
 
     monkeypatch.setattr(platform.accounts, "_look_up", slow)
-    platform.accounts.caller_of(made["token"])
+    platform.accounts.caller_of(made.token)
     monkeypatch.undo()
     with pytest.raises(NotSignedIn, match="revoked"):
-        platform.accounts.caller_of(made["token"])
+        platform.accounts.caller_of(made.token)

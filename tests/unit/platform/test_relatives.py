@@ -15,7 +15,7 @@ READER = Caller("reader", frozenset({"requester"}), "t-reader")
 
 def names(platform: Platform, caller: Caller, id: str, *, limit: int = 20) -> tuple[list[str], list[str]]:
     found = platform.relatives.of(caller, id, limit=limit)
-    return [one["name"] for one in found["joins"]], [one["name"] for one in found["unions"]]
+    return [one.name for one in found.joins], [one.name for one in found.unions]
 
 
 def test_relatives_are_there_at_once_and_after_packing_and_gone_when_withdrawn(
@@ -24,8 +24,8 @@ def test_relatives_are_there_at_once_and_after_packing_and_gone_when_withdrawn(
     ids = {name: platform.accept(provider, named(name))[0].id for name in ("a", "b")}
     assert names(platform, provider, ids["a"]) == (["b"], ["b"])  # not packed yet
     platform.shards.catch_up()
-    (join,) = platform.relatives.of(provider, ids["a"], limit=20)["joins"]
-    assert join["share"] == 1.0 and join["why"].startswith("joined on all ")
+    (join,) = platform.relatives.of(provider, ids["a"], limit=20).joins
+    assert join.share == 1.0 and join.why.startswith("joined on all ")
     platform.withdraw(provider, ids["b"])
     assert names(platform, provider, ids["a"]) == ([], [])
 

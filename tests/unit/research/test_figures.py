@@ -96,7 +96,7 @@ def at(frame: pd.DataFrame, column: str, **where: Any) -> float:
 def test_the_statistics_error_of_fpm_is_the_published_one() -> None:
     from research.reproducing.figure import RunConfig
 
-    frame = union.measure([union.Point(n=n) for n in (10, 100, 1000)], ["fpm", "joint"], RunConfig())
+    frame = union.measure([union.UnionPoint(n=n) for n in (10, 100, 1000)], ["fpm", "joint"], RunConfig())
     for n, paper in ((10, 38), (100, 4), (1000, 0.4)):
         assert at(frame, "s_error", method="fpm", n=n) == pytest.approx(paper, rel=0.15)
         assert at(frame, "s_error", method="joint", n=n) < 0.75 * at(frame, "s_error", method="fpm", n=n)
@@ -106,7 +106,7 @@ def test_the_statistics_error_of_fpm_is_the_published_one() -> None:
 def test_fpm_is_flat_where_apm_diverges(axis: str) -> None:
     from research.reproducing.figure import RunConfig
 
-    points = [union.Point(**{axis: count}) for count in (1, 100)]
+    points = [union.UnionPoint(**{axis: count}) for count in (1, 100)]
     frame = union.measure(points, ["fpm", "apm", "apm-best"], RunConfig())
     few, many = (at(frame, "beta_error", method="fpm", **{axis: count}) for count in (1, 100))
     assert many < 1.5 * few < 1
@@ -125,13 +125,13 @@ def test_the_unbiased_estimator_is_below_the_naive_one_from_50_keys_on() -> None
 
 
 def test_apm_s_noise_grows_without_end_and_is_not_stopped_by_overflow() -> None:
-    noise = union.baseline_noise("apm", union.Point(datasets=100))
+    noise = union.baseline_noise("apm", union.UnionPoint(datasets=100))
     assert noise is not None and 1e29 < noise[0].scale[1, 1] < 1e36
 
 
 def test_shuffling_has_nothing_to_offer_without_delta() -> None:
-    assert union.baseline_noise("sf1", union.Point(delta="0")) is None
-    assert union.baseline_noise("tpm", union.Point(delta="0")) is not None
+    assert union.baseline_noise("sf1", union.UnionPoint(delta="0")) is None
+    assert union.baseline_noise("tpm", union.UnionPoint(delta="0")) is not None
 
 
 def test_the_sides_of_a_joint_join_carry_the_noise_that_their_plan_says() -> None:
@@ -140,8 +140,8 @@ def test_the_sides_of_a_joint_join_carry_the_noise_that_their_plan_says() -> Non
 
     left, right = np.zeros((400, 20, 3, 3)), np.zeros((400, 20, 2, 2))
     left[:, :, 0, 0] = right[:, :, 0, 0] = 50
-    tables = join.Tables(left, right, np.zeros((400, 4, 4)), {})
-    found = [side for _, side in join.lookup_sides(tables, join.Point(n=1000, keys=20), np.random.default_rng(0))]
+    tables = join.JoinTables(left, right, np.zeros((400, 4, 4)), {})
+    found = [side for _, side in join.lookup_sides(tables, join.JoinPoint(n=1000, keys=20), np.random.default_rng(0))]
     for read, stated in (
         (np.concatenate([side.counts[:-1] for side in found]) - 50, found[0].count_noise[0]),
         (np.concatenate([side.sums[:, 0] for side in found]), found[0].sum_noise[0]),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from research.benchmarks import memory
-from research.benchmarks.scaling import Point, bench_scaling, growth, write_report
+from research.benchmarks.scaling import ScalingPoint, bench_scaling, growth, write_report
 from research.benchmarks.search import bench_search
 from saibot.errors import InvalidInput
 
@@ -22,7 +22,7 @@ def test_one_run_gives_both_sides_and_their_ratio():
 
 
 def test_growth_reads_the_exponent_of_a_power_law():
-    points = [Point(n, 1, 1, 3.0 * n) for n in (10, 100, 1000)]
+    points = [ScalingPoint(n, 1, 1, 3.0 * n) for n in (10, 100, 1000)]
     assert abs(growth(points, "candidates") - 1) < 1e-9
 
 

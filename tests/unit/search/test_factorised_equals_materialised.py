@@ -94,8 +94,6 @@ def test_the_test_tables_r2_is_that_of_the_model_fitted_on_the_training_table(ex
 @pytest.mark.parametrize(("offset", "scale"), TRANSFORMS)
 def test_a_union_followed_by_lookups_equals_the_stacked_and_joined_table(exact_corpus, offset, scale):
     """The mixed plan: rows of another table, then two columns looked up, judged on held-out rows."""
-    from saibot.estimate.union import union_moments
-
     rng = np.random.default_rng(6)
     keys, x, y, values = request_table(rng, offset, scale, n=900)
     table = np.column_stack([x, y])
@@ -103,7 +101,7 @@ def test_a_union_followed_by_lookups_equals_the_stacked_and_joined_table(exact_c
     own, other, held = (exact_moments(("x", "y"), table[p] - mean, keys[p], D + 1) for p in parts)
     engine, request = engine_for(exact_corpus, own, values, held)
     _, test = first_states(request)
-    state = State.of(union_moments([own, other]), "y")
+    state = State.of(own + other, "y")
     columns = [x]
     for chosen in (0, 4):
         column = engine.candidate(chosen).values()

@@ -71,7 +71,7 @@ def test_the_flag_offers_it(worst):
 
 def test_the_http_interface_and_the_page_offer_it(worst, tmp_path: Path):
     platform = open_platform(Settings(data=tmp_path / "data", log_level="error"))
-    token = platform.accounts.create(ADMIN, "ana", ["requester"])["token"]
+    token = platform.accounts.create(ADMIN, "ana", ["requester"]).token
     with (
         running(app_of(platform)) as transport,
         httpx.Client(transport=transport, base_url="http://platform.example") as browser,

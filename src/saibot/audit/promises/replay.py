@@ -22,7 +22,7 @@ ASKED = ReleaseRequest(Card.parse(CARD), Budget("1", "1e-6"), Neighbours.REPLACE
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenRelease:
     """What an outsider sees of the second of two releases."""
 
     outcome: str  # "released", or the name of the error
@@ -37,22 +37,22 @@ def replays_alike() -> Iterable[Verdict]:
     yield _alike("a new version costs and draws anew, whatever the table is now", replace(ASKED, new_version=True), _is_new)
 
 
-def _alike(promise: str, again: ReleaseRequest, right: Callable[[Seen], bool]) -> Verdict:
+def _alike(promise: str, again: ReleaseRequest, right: Callable[[SeenRelease], bool]) -> Verdict:
     unchanged, changed = _history(again, change=False), _history(again, change=True)
     if unchanged != changed:
         return Verdict(promise, f"with an unchanged table: {unchanged}; with one changed row: {changed}")
     return Verdict(promise, "" if right(changed) else f"instead: {changed}")
 
 
-def _is_a_replay(seen: Seen) -> bool:
-    return seen == Seen("released", same_file=True, edition=1, charges=1)
+def _is_a_replay(seen: SeenRelease) -> bool:
+    return seen == SeenRelease("released", same_file=True, edition=1, charges=1)
 
 
-def _is_new(seen: Seen) -> bool:
-    return seen == Seen("released", same_file=False, edition=2, charges=2)
+def _is_new(seen: SeenRelease) -> bool:
+    return seen == SeenRelease("released", same_file=False, edition=2, charges=2)
 
 
-def _history(again: ReleaseRequest, *, change: bool) -> Seen:
+def _history(again: ReleaseRequest, *, change: bool) -> SeenRelease:
     with tempfile.TemporaryDirectory(prefix="saibot-audit-") as folder:
         table, ledger = Path(folder) / "table.csv", Ledger(Path(folder) / "ledger")
         table.write_text("x\n1\n2\n3\n4\n", encoding="utf-8")
@@ -62,7 +62,7 @@ def _history(again: ReleaseRequest, *, change: bool) -> Seen:
         try:
             second = privatize(table, again, ledger)
         except SaibotError as problem:
-            return Seen(type(problem).__name__)
+            return SeenRelease(type(problem).__name__)
         account = ledger.account("replayed")
         charges = len(account.entries) if account is not None else 0
-        return Seen("released", second.content == first.content, second.sketch.header.edition, charges)
+        return SeenRelease("released", second.content == first.content, second.sketch.header.edition, charges)

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from saibot.platform.api.schemas import Error
 from saibot.platform.pagination import Page, write_cursor
+from saibot.wire import Shape
 
 CHUNK = 1 << 20
 _WORDS = {
@@ -31,7 +32,7 @@ _WORDS = {
 
 
 def json_answer(document: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), default=Shape.to_json)
     return Response(text, status, headers=headers, media_type="application/json")
 
 

@@ -17,7 +17,7 @@ from saibot.platform.errors import WrongMediaType
 from saibot.platform.pagination import read_cursor
 from saibot.platform.validation import PRIVATIZE
 from saibot.sketch import SUFFIX
-from saibot.wire import Dataset, ShownDataset
+from saibot.wire import Dataset, Related, ShownDataset
 
 router = APIRouter(prefix="/v1", tags=["datasets"])
 Q = Annotated[str | None, Query(max_length=500, description="Every word of it begins a word of name, title or a feature.")]
@@ -59,10 +59,10 @@ async def publish(
         raise WrongMediaType("a sketch is sent as application/octet-stream.", hint=PRIVATIZE)
     content = await body_of(request, here.settings.max_upload_bytes)
     found, is_new = await run_in_threadpool(here.accept, caller, content, visibility=visibility, expires=expires)
-    return json_answer(found.to_json(), 201 if is_new else 200)
+    return json_answer(found, 201 if is_new else 200)
 
 
-@router.get("/datasets", summary="Published datasets", responses=documented({200: schemas.Datasets}))
+@router.get("/datasets", summary="Published datasets", responses=documented({200: schemas.DatasetList}))
 def list_datasets(
     caller: Asking,
     here: Here,
@@ -97,7 +97,7 @@ def show(caller: Asking, here: Here, id: DatasetId) -> Response:
 @router.get(
     "/datasets/{id}/related",
     summary="Which datasets join or union with a dataset, and why",
-    responses=documented({200: schemas.Related}, 404),
+    responses=documented({200: Related}, 404),
 )
 def related(
     caller: Asking,
@@ -143,7 +143,7 @@ def by_digest(request: Request, caller: Asking, here: Here, digest: Digest) -> R
     return _sketch(request, caller, here, digest, digest[:16])
 
 
-@router.get("/corpus", summary="What a slice of the corpus is made of", responses=documented({200: schemas.CorpusSlice}))
+@router.get("/corpus", summary="What a slice of the corpus is made of", responses=documented({200: schemas.CorpusList}))
 def corpus(
     caller: Asking,
     here: Here,

@@ -41,7 +41,7 @@ async def register(request: Request, caller: Asking, here: Here, id: DomainId, v
     return json_answer(facts, 201 if is_new else 200)
 
 
-@router.get("/domains", summary="Registered key domains", responses=documented({200: schemas.Domains}))
+@router.get("/domains", summary="Registered key domains", responses=documented({200: schemas.DomainList}))
 def list_domains(caller: Asking, here: Here, cursor: Cursor = None, limit: Limit = 50) -> Response:
     return page_answer(here.domains.list(read_cursor(cursor, str, int), limit))
 
@@ -59,5 +59,5 @@ def show(caller: Asking, here: Here, id: DomainId, version: VersionNumber) -> Re
 )
 def file(caller: Asking, here: Here, id: DomainId, version: VersionNumber) -> Response:
     facts = here.domains.show(id, version)
-    headers = {"ETag": f'"{facts["digest"]}"'}
+    headers = {"ETag": f'"{facts.digest}"'}
     return Response(here.domains.file(id, version), headers=headers, media_type="text/csv")

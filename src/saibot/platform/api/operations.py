@@ -17,7 +17,12 @@ router = APIRouter(prefix="/v1", tags=["operations"])
 plain_router = APIRouter(tags=["operations"])
 
 
-@router.get("/audit", summary="Who did what", responses=documented({200: schemas.TrailPage}, 403), openapi_extra=SECURED)
+@router.get(
+    "/audit",
+    summary="Who did what",
+    responses=documented({200: schemas.TrailList}, 403),
+    openapi_extra=SECURED,
+)
 def audit(caller: Asking, here: Here, cursor: Cursor = None, limit: Limit = 50) -> Response:
     return page_answer(here.trail.list(caller, read_cursor(cursor, int), limit))
 

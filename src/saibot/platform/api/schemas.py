@@ -1,15 +1,15 @@
-"""Shapes that only the HTTP interface has: lists, tokens, counts, the trail. What is exchanged is in `saibot.wire`."""
+"""Shapes that only the HTTP interface has: lists, counts, the trail. What is exchanged is in `saibot.wire`."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import Field, StringConstraints
 
 from saibot.platform.accounts import NAME
-from saibot.wire import CorpusEntry, Dataset, Domain, ErrorFacts, Search, Shape
+from saibot.wire import CorpusEntry, Dataset, Domain, ErrorFacts, Role, Search, Shape, Token
 
-Role = Literal["admin", "provider", "requester"]
+Item = TypeVar("Item", bound=Shape)
 
 
 class Error(Shape):
@@ -18,12 +18,7 @@ class Error(Shape):
     error: ErrorFacts
 
 
-class Me(Shape):
-    name: str
-    roles: list[Role]
-
-
-class NewToken(Shape):
+class TokenRequest(Shape):
     name: Annotated[str, StringConstraints(pattern=NAME)] = Field(description="The account that the token acts for.")
     roles: Annotated[list[Role], Field(min_length=1, max_length=3)]
     expires: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = Field(
@@ -31,58 +26,31 @@ class NewToken(Shape):
     )
 
 
-class Token(Shape):
-    id: str
-    name: str
-    roles: list[Role]
-    created: str
-    expires: str | None
-    revoked: str | None
-    last_used: str | None
+class Listed(Shape, Generic[Item]):
+    """One page of a list, and the cursor of the next page if there is one."""
 
-
-class CreatedToken(Token):
-    token: str = Field(description="The token's text: shown here and nowhere else.")
-
-
-class Tokens(Shape):
-    items: list[Token]
+    items: list[Item]
     next: str | None
 
 
-class Domains(Shape):
-    items: list[Domain]
-    next: str | None
+class TokenList(Listed[Token]):
+    pass
 
 
-class Datasets(Shape):
-    items: list[Dataset]
-    next: str | None
+class DomainList(Listed[Domain]):
+    pass
 
 
-class UnionsWith(Shape):
-    id: str
-    provider: str
-    name: str
-    title: str
-    rows: int | None
-    digest: str
-    key: str | None
-    why: str = Field(description="For people: which keys they share, or how features map.")
+class DatasetList(Listed[Dataset]):
+    pass
 
 
-class JoinsWith(UnionsWith):
-    on: list[str] = Field(description="Parts of the dataset's key, or their levels, that are looked up there.")
-    share: float = Field(description="Of the dataset's keys, those that are known there.")
-    signal: float | None = Field(
-        description="How much of the spread of its clearest feature between keys is signal; null until it is packed."
-    )
+class CorpusList(Listed[CorpusEntry]):
+    pass
 
 
-class Related(Shape):
-    id: str
-    joins: list[JoinsWith] = Field(description="The largest share first.")
-    unions: list[UnionsWith]
+class SearchList(Listed[Search]):
+    pass
 
 
 class DomainCount(Shape):
@@ -101,16 +69,6 @@ class Facets(Shape):
     providers: list[ProviderCount]
 
 
-class CorpusSlice(Shape):
-    items: list[CorpusEntry]
-    next: str | None
-
-
-class Searches(Shape):
-    items: list[Search]
-    next: str | None
-
-
 class TrailEntry(Shape):
     number: int
     at: str
@@ -120,9 +78,8 @@ class TrailEntry(Shape):
     facts: dict[str, Any]
 
 
-class TrailPage(Shape):
-    items: list[TrailEntry]
-    next: str | None
+class TrailList(Listed[TrailEntry]):
+    pass
 
 
 class Health(Shape):

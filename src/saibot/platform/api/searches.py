@@ -19,7 +19,7 @@ from saibot.platform.api.answers import documented, json_answer, page_answer
 from saibot.platform.api.asking import Asking, Cursor, Here, Limit
 from saibot.platform.api.tokens import SECURED
 from saibot.platform.errors import TooLarge, Unusable, WrongMediaType
-from saibot.platform.pagination import Page, read_cursor
+from saibot.platform.pagination import read_cursor
 from saibot.platform.service import Platform
 from saibot.wire import InvalidOption, Question, Result, Search
 
@@ -58,14 +58,13 @@ async def submit(request: Request, caller: Asking, here: Here) -> Response:
         raise WrongMediaType("a search is sent as multipart/form-data.", hint="Fields: train, options, optionally test.")
     train, test, question = await _form(request, here.settings.max_upload_bytes)
     found = await run_in_threadpool(here.submit, caller, train, test, question)
-    return json_answer(found.to_json(), 202, {"Location": f"/v1/searches/{found.id}"})
+    return json_answer(found, 202, {"Location": f"/v1/searches/{found.id}"})
 
 
-@router.get("/searches", summary="Searches", responses=documented({200: schemas.Searches}, 403), openapi_extra=SECURED)
+@router.get("/searches", summary="Searches", responses=documented({200: schemas.SearchList}, 403), openapi_extra=SECURED)
 def list_searches(caller: Asking, here: Here, cursor: Cursor = None, limit: Limit = 50) -> Response:
     """One's own, latest first; an admin sees everybody's, without results."""
-    page = here.searches.list(caller, read_cursor(cursor, int), limit)
-    return page_answer(Page([search.to_json() for search in page.items], page.next))
+    return page_answer(here.searches.list(caller, read_cursor(cursor, int), limit))
 
 
 @router.get(
@@ -75,7 +74,7 @@ def list_searches(caller: Asking, here: Here, cursor: Cursor = None, limit: Limi
     openapi_extra=SECURED,
 )
 def show(caller: Asking, here: Here, id: SearchId) -> Response:
-    return json_answer(here.searches.show(caller, id).to_json())
+    return json_answer(here.searches.show(caller, id))
 
 
 @router.get(
@@ -113,7 +112,7 @@ def result(caller: Asking, here: Here, id: SearchId) -> Response:
 def cancel(caller: Asking, here: Here, id: SearchId) -> Response:
     """202 while it is under way: it will stop. 204 when it was over: it is removed."""
     found = here.searches.cancel(caller, id)
-    return Response(status_code=204) if found is None else json_answer(found.to_json(), 202)
+    return Response(status_code=204) if found is None else json_answer(found, 202)
 
 
 # ------------------------------------------------------------------------------------------------ inside

@@ -8,33 +8,33 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from saibot.platform.accounts import ROLES
 from saibot.platform.api import schemas
 from saibot.platform.api.answers import documented, json_answer, page_answer
 from saibot.platform.api.asking import Asking, Cursor, Here, Limit
 from saibot.platform.clock import today
 from saibot.platform.errors import NotSignedIn, Unusable
 from saibot.platform.pagination import read_cursor
+from saibot.wire import Account, NewToken
 
 router = APIRouter(prefix="/v1", tags=["tokens"])
 SECURED: dict[str, Any] = {"security": [{"bearer": []}]}
 
 
-@router.get("/me", summary="Who this token is", responses=documented({200: schemas.Me}), openapi_extra=SECURED)
+@router.get("/me", summary="Who this token is", responses=documented({200: Account}), openapi_extra=SECURED)
 def me(caller: Asking) -> Response:
     if not caller.signed_in:
         raise NotSignedIn("this needs a token.", hint="Send `Authorization: Bearer TOKEN`; an admin gives out tokens.")
-    return json_answer({"name": caller.name, "roles": [role for role in ROLES if role in caller.roles]})
+    return json_answer(caller.account)
 
 
 @router.post(
     "/tokens",
     summary="Create a token",
     status_code=201,
-    responses=documented({201: schemas.CreatedToken}, 400, 403),
+    responses=documented({201: NewToken}, 400, 403),
     openapi_extra=SECURED,
 )
-def create(caller: Asking, here: Here, wanted: schemas.NewToken) -> Response:
+def create(caller: Asking, here: Here, wanted: schemas.TokenRequest) -> Response:
     if wanted.expires is not None:
         try:
             later = date.fromisoformat(wanted.expires).isoformat() > today()
@@ -48,7 +48,7 @@ def create(caller: Asking, here: Here, wanted: schemas.NewToken) -> Response:
 @router.get(
     "/tokens",
     summary="All tokens, without their text",
-    responses=documented({200: schemas.Tokens}, 403),
+    responses=documented({200: schemas.TokenList}, 403),
     openapi_extra=SECURED,
 )
 def list_tokens(caller: Asking, here: Here, cursor: Cursor = None, limit: Limit = 50) -> Response:

@@ -102,7 +102,7 @@ def _search(task: dict[str, Any], progress: Any) -> Result:
     from saibot.sketch import Header, read_sketch
     from saibot.wire import Question
 
-    class Published(Corpus):
+    class AddableCorpus(Corpus):
         """The shards, and the headers of those sketches alone that could be added to this request."""
 
         @cached_property
@@ -120,7 +120,7 @@ def _search(task: dict[str, Any], progress: Any) -> Result:
         features=question.features,
         domains=KnownDomains.of(registry=DomainRegistry(Path(task["corpus"]) / "domains")),
     )
-    found = search(request, Published(Path(task["corpus"])), question.options, progress=progress)
+    found = search(request, AddableCorpus(Path(task["corpus"])), question.options, progress=progress)
     progress("writing the result", 1.0)
     return result_of(found, request, at_home=False)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from saibot.platform.pages.format import fixed, number, percent, signed, with_error
 
 if TYPE_CHECKING:
-    from saibot.platform.pages.result import Candidate, Stage
+    from saibot.platform.pages.result import RankedEntry, Stage
 
 Spec = dict[str, Any]
 MOST_ROWS = 30
@@ -52,7 +52,7 @@ def _names(field: str, order: Sequence[str], **more: Any) -> Spec:
     return {"field": field, "type": "nominal", "sort": list(order), "axis": axis}
 
 
-def gains(candidates: Sequence[Candidate]) -> Spec:
+def gains(candidates: Sequence[RankedEntry]) -> Spec:
     """Candidates by themselves: gain in R² and where it lies, the taken ones in colour and as diamonds."""
     rows = [
         {

@@ -22,7 +22,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Candidate:
+class RankedEntry:
     """A ranked candidate at its place; `step` is the one that took it."""
 
     entry: Entry
@@ -56,7 +56,7 @@ class ResultView:
     """A result with labels, places and the step that took each candidate."""
 
     result: Result
-    entries: tuple[Candidate, ...]
+    entries: tuple[RankedEntry, ...]
     path: tuple[Stage, ...]  # the base model first
     several_keys: bool
 
@@ -137,11 +137,11 @@ def view_result(document: Result | Mapping[str, Any]) -> ResultView:
     result = Result.read(document, "the result")
     taken = result.taken
     several_keys = len({entry.on for entry in result.ranked}) > 1
-    entries: list[Candidate] = []
+    entries: list[RankedEntry] = []
     used: dict[str, int] = {}
     for place, entry in enumerate(result.ranked, start=1):
         label = f"{entry.label} by {entry.on}" if several_keys and entry.on else entry.label
-        entries.append(Candidate(entry, place, _distinct(label, used), taken.get(entry.identity)))
+        entries.append(RankedEntry(entry, place, _distinct(label, used), taken.get(entry.identity)))
     path = [Stage(0, "own features", "", "", result.base)]
     for number, step in enumerate(result.steps, start=1):
         path.append(Stage(number, f"{number}. + {step.added}", step.added, step.on, step))

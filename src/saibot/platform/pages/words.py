@@ -8,20 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from saibot.platform.pages.format import count, number, several
+from saibot.privacy.mechanisms import mechanism_named
 
-MECHANISMS = {
-    "joint": "One joint release: all statistics get their noise together, sized by how far one individual can move all of "
-    "them at once.",
-    "fpm": "The factorized privacy mechanism of the Saibot paper (Algorithm 1): one noise for counts, sums and products.",
-    "fpm-opt": "The paper's optimised mechanism (Algorithm 2): the budget is split between counts, sums and products.",
-}
-LAYOUTS = {
-    "lookup": "Per key it holds a count and the sum of every feature; for the whole table also sums of products. That is "
-    "made for looking up a mean per key and joining it to other rows.",
-    "semiring": "Per key it holds counts, sums and sums of products, so it can be joined row by row, over several tables.",
-    "join": "Per key it holds counts, sums and sums of products, so it can be joined row by row.",
-    "union": "It has no key: counts, sums and products of the whole table, to be added to tables with the same columns.",
-}
 ORDERS = {0: "counts", 1: "sums", 2: "sums of products"}
 
 
@@ -97,7 +85,8 @@ def strength(epsilon: float) -> str:
 
 
 def mechanism(id: str, layout: str) -> tuple[str, str]:
-    return MECHANISMS.get(id, ""), LAYOUTS.get(layout, "")
+    entry = mechanism_named(id)
+    return entry.description, entry.layout(layout).description
 
 
 def plan_rows(plan: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -13,7 +13,6 @@ import httpx
 import numpy as np
 import pandas as pd
 import pytest
-from tests.unit.client.conftest import LAVISH, SHOPS, card, make_sketch, provider_rows
 from typer.testing import CliRunner
 
 from saibot.cli.app import app
@@ -24,6 +23,7 @@ from saibot.errors import InvalidInput
 from saibot.privacy import Budget
 from saibot.search import SearchOptions
 from saibot.sketch import KeyDomain, Sketch
+from tests.unit.client.conftest import LAVISH, SHOPS, card, make_sketch, provider_rows
 
 from .conftest import FakePlatform, claimed
 

@@ -44,7 +44,7 @@ def browser(app: AppTransport) -> httpx.Client:
 
 @pytest.fixture(scope="module")
 def token(platform: Platform) -> str:
-    return str(platform.accounts.create(ADMIN, "st-marys", ["provider", "requester"])["token"])
+    return str(platform.accounts.create(ADMIN, "st-marys", ["provider", "requester"]).token)
 
 
 def code_of(page: Any) -> str:
@@ -79,7 +79,7 @@ def test_the_session_cookie_is_out_of_reach_of_scripts_and_other_sites(app: AppT
 def test_behind_a_proxy_the_public_address_decides(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path / "data", log_level="error", public_url="https://saibot.example.org")
     opened = open_platform(settings)
-    token = opened.accounts.create(ADMIN, "ana", ["requester"])["token"]
+    token = opened.accounts.create(ADMIN, "ana", ["requester"]).token
     with running(app_of(opened)) as app:
         browser = new_browser(app, "http://10.0.0.7:8000")
         page = browser.get("/sign-in")
@@ -101,9 +101,9 @@ def test_a_wrong_token_is_refused_and_never_shown_again(browser: httpx.Client, w
 
 def test_a_revoked_token_ends_its_sessions(browser: httpx.Client, platform: Platform) -> None:
     made = platform.accounts.create(ADMIN, "leaving", ["provider"])
-    sign_in(browser, made["token"])
+    sign_in(browser, made.token)
     assert browser.get("/budget").status_code == 200
-    platform.accounts.revoke(ADMIN, made["id"])
+    platform.accounts.revoke(ADMIN, made.id)
     assert browser.get("/budget").status_code == 303
     assert browser.get("/").status_code == 200
 
@@ -188,7 +188,7 @@ def test_a_cursor_that_was_made_up_is_refused_as_a_page(browser: httpx.Client) -
 
 def test_an_upload_beyond_the_limit_is_refused_while_it_arrives(tmp_path: Path) -> None:
     small = open_platform(Settings(data=tmp_path / "data", log_level="error", max_upload_bytes=2048))
-    token = small.accounts.create(ADMIN, "ana", ["requester"])["token"]
+    token = small.accounts.create(ADMIN, "ana", ["requester"]).token
     with running(app_of(small)) as app:
         browser = new_browser(app)
         sign_in(browser, token)
@@ -199,7 +199,7 @@ def test_an_upload_beyond_the_limit_is_refused_while_it_arrives(tmp_path: Path) 
 
 def test_asking_needs_the_role_and_the_page_says_so(browser: httpx.Client, platform: Platform) -> None:
     assert "Sign in to ask" in browser.get("/ask").text
-    sign_in(browser, platform.accounts.create(ADMIN, "only-provider", ["provider"])["token"])
+    sign_in(browser, platform.accounts.create(ADMIN, "only-provider", ["provider"]).token)
     page = browser.get("/ask")
     assert "This token cannot ask" in page.text
     assert browser.post("/ask", data={"csrf": code_of(page)}).status_code == 403
@@ -210,7 +210,7 @@ def test_an_admin_revokes_a_token_in_the_browser(browser: httpx.Client, platform
     assert platform.first_admin_token is not None
     sign_in(browser, platform.first_admin_token)
     code = code_of(browser.get("/budget"))
-    assert browser.post(f"/tokens/{made['id']}/revoke", data={"csrf": code}).status_code == 303
+    assert browser.post(f"/tokens/{made.id}/revoke", data={"csrf": code}).status_code == 303
     assert "revoked" in browser.get("/budget?done=revoked").text
 
 

@@ -13,6 +13,7 @@ from saibot.platform.pages.sketch_facts import SketchReader
 from saibot.platform.pages.spending import spent
 from saibot.platform.pages.visit import Visit, in_thread
 from saibot.platform.pagination import read_cursor, write_cursor
+from saibot.wire import Token
 
 LIMIT = 100
 TOKENS = 100
@@ -79,9 +80,9 @@ def _budgets(visit: Visit, reader: SketchReader, dataset: dict[str, Any]) -> lis
     return [fact.budget for fact in facts if fact is not None]
 
 
-def _tokens(visit: Visit) -> list[dict[str, Any]]:
+def _tokens(visit: Visit) -> list[Token]:
     accounts = visit.platform.accounts
-    own: list[dict[str, Any]] = accounts.own(visit.caller)
+    own: list[Token] = accounts.own(visit.caller)
     return accounts.list(visit.caller, None, TOKENS).items if visit.caller.has("admin") else own
 
 

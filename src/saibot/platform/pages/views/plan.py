@@ -20,7 +20,7 @@ from saibot.platform.pages.render import render
 from saibot.platform.pages.visit import Visit
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.budget import exact_decimal
-from saibot.privacy.mechanisms import PlanRequest
+from saibot.privacy.mechanisms import DEFAULT, PlanRequest, mechanism_named
 
 CURVE = ("0.1", "0.2", "0.5", "1", "2", "4", "8")
 MOST = {"rows": 10**9, "keys": 10**7, "features": 100}
@@ -91,8 +91,8 @@ def _preview(asked: Asked) -> Preview:
         raise InvalidInput("the norm bound must be greater than 0.")
     sizes = (keys,) if keys else ()
     request = PlanRequest(
-        mechanism="joint",
-        layout="lookup" if sizes else "union",
+        mechanism=DEFAULT,
+        layout=mechanism_named(DEFAULT).default_layout(keyed=bool(sizes)).name,
         features=features,
         bound_squared=bound * bound if bound is not None else Decimal(features),
         order=2,

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from saibot.errors import InvalidInput
-from saibot.estimate.confidence import (
+from research.confidence import (
     JoinNoise,
     SlopeNoise,
     computable_bound,
@@ -17,6 +16,7 @@ from saibot.estimate.confidence import (
     theorem_bound,
     theta_bound,
 )
+from saibot.errors import InvalidInput
 
 P = 0.1
 

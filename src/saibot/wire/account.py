@@ -1,0 +1,34 @@
+"""Who may use a platform: accounts, their roles, and the tokens that act for them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from saibot.wire.shapes import Shape
+
+Role = Literal["admin", "provider", "requester"]
+
+
+class Account(Shape):
+    """Whom a token acts for."""
+
+    name: str
+    roles: tuple[Role, ...]
+
+
+class Token(Account):
+    """A token as it is listed. Its text is shown once, when it is made: see `NewToken`."""
+
+    id: str
+    created: str
+    expires: str | None
+    revoked: str | None
+    last_used: str | None
+
+
+class NewToken(Token):
+    """A token that was just made. Its text is left out wherever the object is printed."""
+
+    token: str = Field(repr=False, description="The token's text: shown here and nowhere else.")
