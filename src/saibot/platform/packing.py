@@ -13,7 +13,7 @@ from typing import Any
 
 from saibot.domains import DomainRegistry, KnownDomains
 from saibot.errors import InvalidDomain, InvalidSketch
-from saibot.search.corpus import Corpus
+from saibot.search.corpus import Corpus, PreparedValues
 from saibot.sketch import SUFFIX, KeyDomain, Sketch, read_sketch
 
 MERGED_AT = 8  # shards of about one size
@@ -29,7 +29,9 @@ class Packing:
         self._written = self._stamp()
         self._domains = DomainRegistry(folder / "domains")
 
-    def apply(self, *, add: Sequence[str], remove: Sequence[str]) -> dict[str, Any]:
+    def apply(
+        self, *, add: Sequence[str] = (), remove: Sequence[str] = (), install: Sequence[PreparedValues] = ()
+    ) -> dict[str, Any]:
         """How many sketches there are now, and which of the new ones could not be packed, with reasons."""
         if self._stamp() != self._written:  # another process had its turn meanwhile
             self.corpus = Corpus(self.folder)
@@ -41,6 +43,8 @@ class Packing:
         for digest in remove:
             self.corpus.remove(digest)
             (self.folder / "sketches" / f"{digest}{SUFFIX}").unlink(missing_ok=True)
+        for prepared in install:
+            self.corpus.install(prepared)
         if sketches:
             self._merge()
         self._written = self._stamp()

@@ -11,14 +11,16 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from sqlalchemy import select, update
 
 from saibot.errors import InvalidInput
+from saibot.platform.errors import NotFound
 from saibot.platform.jobs.process import WorkerProcess
 from saibot.platform.logs import Log
 from saibot.platform.packing import Packing
@@ -26,13 +28,16 @@ from saibot.platform.publishing import file_name
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import FileStore, write_durably
 from saibot.platform.storage.tables import datasets, terms, versions
-from saibot.search.corpus import Corpus
+from saibot.search.corpus import Corpus, PreparedValues
+from saibot.search.learning import is_due
 from saibot.sketch import SUFFIX, KeyDomain
+from saibot.wire import FactorsEntry
 
 BATCH = 256
 SMALL = 3000  # sketches: up to here packing is done in this process
 SHARE = 0.25  # of the time, at most, that packing in the background takes
 SECONDS = 1800.0
+LESSON_SECONDS = 5.0  # without an upload, before what was published is learned from
 
 
 class Shards:
@@ -47,6 +52,7 @@ class Shards:
         self._thread: threading.Thread | None = None
         self._packing: Packing | None = None
         self._worker = WorkerProcess()
+        self._teacher = WorkerProcess()
         self._size = 0
         self._reconcile(self._open())
 
@@ -85,6 +91,56 @@ class Shards:
                 connection.execute(update(versions).where(versions.c.dataset == row.number).values(packed=False))
         self.wake()
 
+    def factors(self) -> list[FactorsEntry]:
+        """The shared factors that are in use."""
+        corpus = Corpus(self.folder)
+        found = [(id, corpus.factors(id)) for id in corpus.key_ids]
+        return [
+            FactorsEntry(
+                key=id,
+                version=shared.version,
+                bytes=len(shared.content),
+                factors=shared.rank,
+                sketches=len(shared.taught),
+            )
+            for id, shared in found
+            if shared is not None and shared.rank
+        ]
+
+    def open_factors(self, version: str) -> BinaryIO:
+        """Their file, also of an earlier version that is still kept."""
+        try:
+            return (self.folder / "factors" / f"{version}.arrow").open("rb")
+        except FileNotFoundError:
+            hint = "GET /v1/factors names those in use."
+            raise NotFound("there are no shared factors of this version.", hint=hint) from None
+
+    def learn(self) -> list[str]:
+        """Bring the shared factors up to date, in a process of its own; searches go on with those there are.
+
+        Restricted datasets learn and do not teach. Which key domains there was something to learn about.
+        """
+        with self._database.read() as connection:
+            query = select(datasets.c.digest, datasets.c.provider, datasets.c.visibility).where(datasets.c.state == "live")
+            rows = connection.execute(query).all()
+        task = {
+            "folder": str(self.folder),
+            "providers": {row.digest: row.provider for row in rows},
+            "teachers": [row.digest for row in rows if row.visibility == "public"],
+        }
+        outcome = self._teacher.run(
+            {"learn": task}, progress=lambda *_: None, cancelled=self._stopped.is_set, seconds=SECONDS
+        )
+        self._teacher.stop()  # it has read thousands of sketches: their memory is given back
+        if outcome.status == "cancelled":
+            return []
+        if outcome.status != "done":
+            raise RuntimeError("the process that learns did not finish")
+        prepared = [PreparedValues(**one) for one in outcome.answer["prepared"]]
+        with self._lock:
+            self._apply(install=prepared)
+        return [one.key for one in prepared]
+
     def start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="saibot-shards", daemon=True)
@@ -96,6 +152,7 @@ class Shards:
         if self._thread is not None:
             self._thread.join()
         self._worker.stop()
+        self._teacher.stop()
 
     def __len__(self) -> int:
         return self._size
@@ -111,9 +168,17 @@ class Shards:
             started = time.monotonic()
             try:
                 self.catch_up()
+                self._learn_if_due()
             except Exception as problem:  # the next publication or search tries again
                 self._log.failure("packing failed", problem)
             self._stopped.wait((time.monotonic() - started) * (1 / SHARE - 1))
+
+    def _learn_if_due(self) -> None:
+        """Once nothing more is waiting to be packed: a hundred uploads in a row are one lesson."""
+        if not self._stopped.wait(LESSON_SECONDS) and not self._wake.is_set():
+            corpus = Corpus(self.folder)
+            if any(is_due(corpus, id) for id in corpus.key_ids):
+                self.learn()
 
     def _pack_some(self) -> int:
         with self._database.read() as connection:
@@ -156,15 +221,22 @@ class Shards:
                 with self._files.open(file_name(digest)) as file:
                     write_durably(path, file.read())
 
-    def _apply(self, *, add: Collection[str] = (), remove: Collection[str] = ()) -> None:
-        if not add and not remove:
+    def _apply(
+        self,
+        *,
+        add: Collection[str] = (),
+        remove: Collection[str] = (),
+        install: Sequence[PreparedValues] = (),
+    ) -> None:
+        if not add and not remove and not install:
             return
         if self._size <= SMALL:
             self._packing = self._packing or Packing(self.folder)
-            answer: dict[str, Any] = self._packing.apply(add=list(add), remove=list(remove))
+            answer: dict[str, Any] = self._packing.apply(add=list(add), remove=list(remove), install=install)
         else:
             self._packing = None
-            task = {"pack": {"folder": str(self.folder), "add": list(add), "remove": list(remove)}}
+            values = [asdict(one) for one in install]
+            task = {"pack": {"folder": str(self.folder), "add": list(add), "remove": list(remove), "install": values}}
             outcome = self._worker.run(task, progress=lambda *_: None, cancelled=lambda: False, seconds=SECONDS)
             if outcome.status != "done":
                 raise RuntimeError("the process that packs did not finish")

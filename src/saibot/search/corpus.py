@@ -55,6 +55,16 @@ class Learned:
 
 
 @dataclass(frozen=True)
+class PreparedValues:
+    """The values of a key domain with the help of factors, written and not in use yet."""
+
+    key: str
+    version: str
+    files: dict[str, list[str]]  # of shards, as the index will name them
+    digests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Refused:
     """A sketch that cannot join the corpus, and why."""
 
@@ -265,26 +275,60 @@ class Corpus:
         return None if entry is None else Learned(**entry)
 
     def adopt(self, shared: SharedFactors) -> None:
-        """From now on the values of a key domain are those that these factors help. Readers see all of it or nothing."""
-        id, before = shared.key, self.learned(shared.key)
+        """From now on the values of a key domain are those that these factors help."""
+        self.install(self.prepare(shared))
+
+    def prepare(self, shared: SharedFactors) -> PreparedValues:
+        """Write the values that these factors give beside those in use; others may change the corpus meanwhile."""
+        id = shared.key
         digests = [one for one in self.digests_with(id) if self._sketch_path(one).is_file()]
         write_safely(self._factor_path(shared.version), shared.content)
         self._factors[shared.version] = shared
-        stale = [name for key, names in self.files.items() if key.split("@")[0] == id for name in names]
-        shards = {key: list(names) for key, names in self.files.items() if key.split("@")[0] != id}
+        files: dict[str, list[str]] = {}
         bare = [(shard, ~np.isin(shard.text["digest"], digests)) for shard in self._of_everybody(id)]  # of experiments
         for group in shared.groups:
-            shards[variant(id, group)] = [self._write(shard.take(which)) for shard, which in bare if which.any()]
+            files[variant(id, group)] = [self._write(shard.take(which)) for shard, which in bare if which.any()]
+        packed: list[str] = []
         for start in range(0, len(digests), PACKED_TOGETHER):
-            some = digests[start : start + PACKED_TOGETHER]
-            sketches = [self.sketch(digest) for digest in some]
-            self._add_packed(shards, id, [(sketch, self._plain(sketch)) for sketch in sketches], shared)
-        entry = asdict(Learned(shared.version, len(digests)))
+            sketches = [one for digest in digests[start : start + PACKED_TOGETHER] if (one := self._stored(digest))]
+            packed += [sketch.digest for sketch in sketches]
+            self._add_packed(files, id, [(sketch, self._plain(sketch)) for sketch in sketches], shared)
+        return PreparedValues(id, shared.version, files, tuple(packed))
+
+    def install(self, prepared: PreparedValues) -> None:
+        """Put prepared values in the place of those in use, in one step; what changed since is made up for."""
+        id, before, shared = prepared.key, self.learned(prepared.key), self.factors_named(prepared.version)
+        now, then = set(self.digests_with(id)), set(prepared.digests)
+        stale = [name for key, names in self.files.items() if key.split("@")[0] == id for name in names]
+        shards = {key: list(names) for key, names in self.files.items() if key.split("@")[0] != id}
+        shards |= {key: self._without(names, then - now) for key, names in prepared.files.items()}
+        late = [sketch for digest in sorted(now - then) if (sketch := self._stored(digest)) is not None]
+        if late:
+            self._add_packed(shards, id, [(sketch, self._plain(sketch)) for sketch in late], shared)
+        entry = asdict(Learned(shared.version, len(now), bool(set(shared.taught) - now)))
         self._index = self._index | {"factors": self._index.get("factors", {}) | {id: entry}}
-        self._replace(shards, {})
+        self._replace({key: names for key, names in shards.items() if names}, {})
         self._delete_shards(stale)
         if before is not None and before.withdrawn:
             self._factor_path(before.version).unlink(missing_ok=True)
+
+    def _without(self, names: Iterable[str], gone: set[str]) -> list[str]:
+        """Shards without the rows of sketches that were withdrawn while they were written."""
+        found = []
+        for name in names:
+            rows = self._open(name)
+            keep = ~np.isin(rows.text["digest"], sorted(gone))
+            if keep.all():
+                found.append(name)
+                continue
+            found += [self._write(rows.take(keep))] if keep.any() else []
+            self._delete_shards([name])
+        return found
+
+    def _stored(self, digest: str) -> Sketch | None:
+        with suppress(InvalidSketch, OSError):  # bare values of an experiment, or it is being withdrawn
+            return self.sketch(digest)
+        return None
 
     def packed(self, sketch: Sketch, shared: SharedFactors | None, group: int | None) -> ShardRows:
         """The rows of a sketch with these factors, which need not be those in use."""

@@ -6,12 +6,12 @@ the values there are: the corpus changes in one step at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from saibot.errors import InvalidSketch
 from saibot.estimate.factors import KeyTree
-from saibot.search.corpus import Corpus
+from saibot.search.corpus import Corpus, PreparedValues
 from saibot.search.shared_factors import SharedFactors, key_tree, learn_shared, nothing_shared
 from saibot.sketch import Header, Sketch
 
@@ -26,7 +26,22 @@ def learn(
     teachers: Collection[str] | None = None,
     progress: Callable[[str, float | None], None] = lambda stage, part: None,
 ) -> list[str]:
-    """Learn the factors of key domains where that is due, and improve all values by them; which domains those were.
+    """Learn the factors of key domains where that is due, and use them; which domains those were."""
+    found = []
+    for prepared in lessons(corpus, providers=providers, teachers=teachers, progress=progress):
+        corpus.install(prepared)
+        found.append(prepared.key)
+    return found
+
+
+def lessons(
+    corpus: Corpus,
+    *,
+    providers: Mapping[str, str] | None = None,
+    teachers: Collection[str] | None = None,
+    progress: Callable[[str, float | None], None] = lambda stage, part: None,
+) -> Iterator[PreparedValues]:
+    """The same, prepared beside what is in use, for whoever changes the corpus to install.
 
     It is due where nothing was learned yet, where a domain has grown by a fifth since, and where something that taught was
     withdrawn. `providers` names the provider of each sketch by digest; by default a sketch's own word is taken for it.
@@ -36,8 +51,7 @@ def learn(
     for done, id in enumerate(due):
         digests = corpus.digests_with(id)
         progress(f"learning what {len(digests):,} sketches have in common", done / len(due))
-        corpus.adopt(lesson(corpus, id, digests, providers or {}, teachers))
-    return due
+        yield corpus.prepare(lesson(corpus, id, digests, providers or {}, teachers))
 
 
 def is_due(corpus: Corpus, id: str) -> bool:
@@ -64,7 +78,7 @@ def lesson(
 
 def provider_of(header: Header) -> str:
     """Who published a sketch, as far as it says so itself: nobody vouches for it."""
-    return getattr(header, "account", None) or header.dataset.name
+    return header.account or header.dataset.name
 
 
 def _stored(corpus: Corpus, digest: str) -> Sketch | None:
