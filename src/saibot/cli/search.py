@@ -48,6 +48,14 @@ def search(
     slice_of: Annotated[
         str | None, typer.Option("--slice", metavar="DOMAIN", help="With --local: fetch only what has this key domain.")
     ] = None,
+    provider: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ACCOUNT",
+            help="With --local: the account you publish with, so that your own sketches improve nothing that you are "
+            "judged by. Default: the one that is logged in.",
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option(help="Wait for the platform's answer, or leave the search to run there.")] = True,
     domain: DomainOption = None,
     domain_id: DomainIdOption = None,
@@ -106,7 +114,7 @@ def search(
     else:
         with open_connection(platform) as opened:
             answer = (
-                search_at_home(opened, asked, options, slice_of, json=json)
+                search_at_home(opened, asked, options, slice_of, provider=provider, json=json)
                 if local
                 else search_there(opened, asked, options, epsilon=epsilon, delta=delta, wait=wait, json=json)
             )

@@ -22,6 +22,7 @@ from saibot.privatize.read import TableLike
 from saibot.safe_file import write_safely
 from saibot.search import Corpus, SearchOptions, SearchRequest, Strategy, search
 from saibot.search.document import domain_listed, result_of
+from saibot.search.learning import owner
 from saibot.search.units import KeyColumn
 from saibot.wire import Measured, Result
 
@@ -40,10 +41,16 @@ def find_augmentation(
     options: SearchOptions | None = None,
     *,
     strategy: Strategy | None = None,
+    provider: str | None = None,
     progress: Callable[[str, float | None], None] = lambda stage, part: None,
 ) -> Augmented:
-    """Search a corpus with a request of either kind."""
-    found = search(request, corpus, options, strategy=strategy, progress=progress)
+    """Search a corpus with a request of either kind.
+
+    `provider` is the name that the requester publishes under, if it does: its own sketches then help no value that its
+    request is judged by. By default it is who published a dataset of the request's name.
+    """
+    own = provider or owner(corpus, request.own)
+    found = search(request, corpus.for_provider(own), options, strategy=strategy, progress=progress)
     return Augmented(result_of(found, request, at_home=True), corpus)
 
 

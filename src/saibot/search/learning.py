@@ -81,6 +81,14 @@ def provider_of(header: Header) -> str:
     return header.account or header.dataset.name
 
 
+def owner(corpus: Corpus, datasets: Collection[str]) -> str | None:
+    """Who published a dataset with one of these names or digests, as far as the sketches of a corpus say so."""
+    for digest in corpus.digests if datasets else ():
+        if (digest in datasets or corpus.name_of(digest) in datasets) and (sketch := _stored(corpus, digest)):
+            return provider_of(sketch.header)
+    return None
+
+
 def _stored(corpus: Corpus, digest: str) -> Sketch | None:
     with suppress(InvalidSketch, OSError):  # bare values of an experiment, or it is being withdrawn
         return corpus.sketch(digest)
