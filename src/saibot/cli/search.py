@@ -65,6 +65,7 @@ def search(
     join: Annotated[str, option_of("join")] = DEFAULT.join,
     joins: Annotated[bool, option_of("joins")] = DEFAULT.joins,
     unions: Annotated[bool, option_of("unions")] = DEFAULT.unions,
+    shared: Annotated[bool, option_of("shared", "--shared")] = DEFAULT.shared,
     hops: Annotated[bool, option_of("hops", "--hops")] = DEFAULT.hops,
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Try every combination of joins; for a few candidates only.")
@@ -102,6 +103,7 @@ def search(
         join=join,  # type: ignore[arg-type]  # it checks that itself
         joins=joins,
         unions=unions,
+        shared=shared,
         hops=hops,
         rank=rank,
         whole_datasets=whole_datasets,

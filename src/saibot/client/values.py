@@ -11,10 +11,11 @@ from saibot.client.kept import HINT
 from saibot.domains import KnownDomains, level_domain
 from saibot.errors import InvalidInput
 from saibot.search import Corpus, RequestKey
+from saibot.search.corpus import SHARED
 from saibot.search.hops import hop_shards, spread_of, through
 from saibot.search.key_lists import ListedKeys
 from saibot.search.key_maps import View, Views, key_id, view_id
-from saibot.search.packed_rows import pack
+from saibot.search.packed_rows import pack, shared_rows
 from saibot.search.shard import ShardRows
 from saibot.search.shared_factors import SharedFactors
 from saibot.sketch import KeyDomain, KeyPart, Sketch
@@ -49,6 +50,8 @@ def looked_up(source: Corpus | ValueSource, column: NewColumn, key: RequestKey) 
 def _in_corpus(corpus: Corpus, column: NewColumn, key: RequestKey) -> Place:
     views = Views(key, corpus)
     known = False
+    if column.dataset.startswith(SHARED):
+        return _shared(corpus, column, views)
     if column.via is None:
         for id in corpus.key_ids:
             for shard in corpus.shards(id):
@@ -74,7 +77,20 @@ def _in_corpus(corpus: Corpus, column: NewColumn, key: RequestKey) -> Place:
     )
 
 
+def _shared(source: Corpus | ValueSource, column: NewColumn, views: Views) -> Place:
+    """A column of what the tables of a key domain have in common."""
+    shared, group = _factors(source, column)
+    if shared is None or not column.feature.isdigit() or not 0 < int(column.feature) <= shared.rank:
+        raise InvalidInput(f"{column.name!r} is no column that the shared factors give.", hint="Search again.")
+    view = _view(views, shared.key, column)
+    if view is None:
+        raise _no_key(column)
+    return view, shared_rows(shared, group, column.dataset), int(column.feature) - 1
+
+
 def _in_sketches(source: ValueSource, column: NewColumn, key: RequestKey) -> Place:
+    if column.dataset.startswith(SHARED):
+        return _shared(source, column, Views(key))
     sketch = _fetched(source, column.digest)
     if sketch.header.key is None or column.feature not in sketch.features:
         raise InvalidInput(f"the sketch of {column.dataset!r} is not the one that the result uses.")

@@ -36,12 +36,13 @@ from saibot.safe_file import write_safely
 from saibot.search.key_lists import KeyListFiles
 from saibot.search.key_maps import key_id
 from saibot.search.names import Names, write_json
-from saibot.search.packed_rows import pack, pack_for_all, plain_rows
+from saibot.search.packed_rows import pack, pack_for_all, plain_rows, shared_rows
 from saibot.search.shard import ShardRows, concatenate, open_shard, write_shard
 from saibot.search.shared_factors import SharedFactors, read_factors
 from saibot.sketch import SUFFIX, Header, KeyDomain, Sketch, listed_domain, read_sketch, write_sketch
 
 FORMAT = {"format": "saibot-corpus", "version": 1}
+SHARED = "shared:"  # what the names of shared columns begin with; no dataset's name has a colon
 PACKED_TOGETHER = 512  # sketches in memory at a time
 
 
@@ -329,6 +330,15 @@ class Corpus:
         with suppress(InvalidSketch, OSError):  # bare values of an experiment, or it is being withdrawn
             return self.sketch(digest)
         return None
+
+    def shared_columns(self, id: str) -> ShardRows | None:
+        """What the sketches of a key domain have in common, as columns to join: `shared:DOMAIN.1` and so on."""
+        shared = self.factors(id)
+        if shared is None or not shared.rank:
+            return None
+        lists = [self.key_list(part) for part in id.split("+")]
+        name = "+".join(domain.id if domain is not None else "keys" for domain in lists)
+        return shared_rows(shared, shared.group_of(self._provider), f"{SHARED}{name}")
 
     def packed(self, sketch: Sketch, shared: SharedFactors | None, group: int | None) -> ShardRows:
         """The rows of a sketch with these factors, which need not be those in use."""

@@ -67,6 +67,28 @@ def plain_rows(sketch: Sketch, domain: KeyDomain | None, *, dtype: str = "float3
     return ShardRows({name: np.array(text[name], dtype=object) for name in TEXT}, numbers, deviations)
 
 
+def shared_rows(shared: SharedFactors, group: int | None, dataset: str) -> ShardRows:
+    """The factors themselves as columns to join, numbered from 1, each with a variance of 1 over keys."""
+    loadings = shared.of_group(group).loadings
+    columns = loadings - loadings.mean(axis=0)
+    size = np.maximum(columns.std(axis=0), 1e-12)
+    count = columns.shape[1]
+    text = {
+        "digest": [shared.version] * count,
+        "dataset": [dataset] * count,
+        "feature": [str(number) for number in range(1, count + 1)],
+        "unit": [""] * count,
+    }
+    numbers = {"mean": 0.0, "spread": 1.0, "reliability": 1.0, "offset": 0.0, "scale": 1.0, "rows": float("nan")}
+    values = np.vstack([columns / size, np.zeros(count)]).T.astype(np.float32)
+    return ShardRows(
+        {name: np.array(text[name], dtype=object) for name in TEXT},
+        {name: np.full(count, value) for name, value in numbers.items()},
+        np.ascontiguousarray(values),
+        shared.name_of(group),
+    )
+
+
 def _improved(plain: ShardRows, found: FactorValues, factors: str) -> ShardRows:
     """The same rows with better values; keys outside the domain stay at the mean."""
     numbers = plain.numbers | {"spread": found.tau2, "reliability": found.reliability.mean(axis=1)}
