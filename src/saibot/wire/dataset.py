@@ -13,8 +13,8 @@ if TYPE_CHECKING:  # the command line reads these shapes, and computes nothing
 
 
 # Sketches have stricter classes for some of these. Here they are as people are shown them, and have names of their own:
-# JoinKey and JoinKeyPart are `sketch.Key` and `sketch.KeyPart` field by field, ShownFeature is some of `sketch.Feature`, Cost
-# is `privacy.Budget`. `Dataset.of` is where the ones become the others.
+# JoinKey and JoinKeyPart are `sketch.Key` and `sketch.KeyPart` field by field, ShownFeature is some of `sketch.Feature`,
+# Cost is `privacy.Budget`. `Dataset.of` is where the ones become the others.
 
 
 class JoinKeyPart(Shape):
