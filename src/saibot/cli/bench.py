@@ -77,6 +77,7 @@ def bench_search(
         ["pandas merge + scikit-learn, per candidate", f"{number(found.loop_us_per_candidate, 3)} µs"],
         ["speed-up", f"{number(found.speedup, 3)}×"],
         ["share of streaming memory bandwidth", f"{number(100 * found.bandwidth_fraction, 3)} %"],
+        ["float32 values against float64, the sweep alone", f"{number(found.float32_speedup, 3)}×"],
     ]
     print_table(f"{candidates:,} candidates, {keys:,} keys, {rows:,} rows", ["", "per candidate"], table, right=(1,))
 

@@ -45,7 +45,7 @@ def pack_sketches(
     `domains` are kept with the corpus: with them, coarser key levels can be used. Sketches with simulated noise or a
     preparation that was not paid for are refused unless `unsafe`.
     """
-    corpus = Corpus(folder) if (folder / "index.json").exists() else Corpus.create(folder)
+    corpus = Corpus.open_or_create(folder)
     if domains:
         registry = DomainRegistry(folder / "domains")
         for domain in domains:

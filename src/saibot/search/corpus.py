@@ -1,21 +1,19 @@
 """A corpus: a directory of sketches, and their values packed per key domain for the sweep.
 
     corpus/
-      index.json             which shard files belong to which key domain, and which files name the sketches
-      names/*.json           digests of sketches and the names of their datasets
+      corpus.sqlite          which shard files belong to which key domain, and which sketches there are
       keys/*.keys.arrow      the public lists of keys that the sketches have
       shards/*.arrow         values, memory-mapped
       sketches/*.saibot      the sketches themselves, by digest
 
-The index is replaced atomically and names everything that counts: a file it does not name does not exist.
+The index names everything that counts, and is changed when what it names is safe on disk.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,13 +25,12 @@ import numpy as np
 from saibot.domains import DomainCard
 from saibot.errors import InvalidInput, InvalidSketch
 from saibot.estimate.lookup import lookup_values
+from saibot.safe_file import write_safely
+from saibot.search.index import CorpusIndex
 from saibot.search.key_lists import KeyListFiles
 from saibot.search.key_maps import key_id
-from saibot.search.names import Names, write_json
 from saibot.search.shard import NUMBERS, TEXT, ShardRows, concatenate, open_shard, write_shard
 from saibot.sketch import SUFFIX, Header, KeyDomain, Sketch, listed_domain, read_sketch, write_sketch
-
-FORMAT = {"format": "saibot-corpus", "version": 1}
 
 
 @dataclass(frozen=True)
@@ -50,47 +47,41 @@ class Corpus:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        try:
-            self._index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise InvalidInput(f"{folder} is no corpus.", hint="`saibot pack FOLDER SKETCH...` makes one.") from None
-        except (json.JSONDecodeError, UnicodeDecodeError, OSError):
-            raise InvalidInput(f"the corpus {folder} has a damaged index.") from None
-        if {name: self._index.get(name) for name in FORMAT} != FORMAT:
-            raise InvalidInput(f"the corpus {folder} has another format version.", hint="Pack it anew with this saibot.")
-        self._names = Names(folder / "names", self._index.get("names", {}), self._index.pop("sketches", None))
+        self._index = CorpusIndex(folder)
+        self._contents = self._index.contents()
         self._shards: dict[str, ShardRows] = {}
         self._keys = KeyListFiles(folder / "keys")
 
     @classmethod
-    def create(cls, folder: Path, *, dtype: str = "float32") -> Self:
-        """A new, empty corpus. float32 halves what a sweep reads and is far finer than any noise; float64 is for tests."""
-        if dtype not in ("float32", "float64"):
-            raise InvalidInput(f"a corpus holds float32 or float64, not {dtype}.")
-        if (folder / "index.json").exists():
+    def create(cls, folder: Path) -> Self:
+        """A new, empty corpus."""
+        if CorpusIndex.is_in(folder):
             raise InvalidInput(f"{folder} is a corpus already.")
         (folder / "shards").mkdir(parents=True, exist_ok=True)
         (folder / "sketches").mkdir(exist_ok=True)
-        write_json(folder / "index.json", FORMAT | {"dtype": dtype, "shards": {}, "names": {}})
+        CorpusIndex.create(folder)
         return cls(folder)
 
-    def __len__(self) -> int:
-        return len(self._names)
+    @classmethod
+    def open_or_create(cls, folder: Path) -> Self:
+        return cls(folder) if CorpusIndex.is_in(folder) else cls.create(folder)
 
-    @property
-    def name_files(self) -> tuple[str, ...]:
-        """The files that name the sketches."""
-        return tuple(self._names.files)
+    def __len__(self) -> int:
+        return self._contents.size
 
     @property
     def digests(self) -> tuple[str, ...]:
-        return tuple(self._names.known)
+        return tuple(self._names)
 
     @property
     def key_ids(self) -> dict[str, list[str]]:
         """For every key domain the files of its shards."""
-        shards: dict[str, list[str]] = self._index["shards"]
-        return shards
+        return self._contents.shards
+
+    @property
+    def stamp(self) -> tuple[str, int]:
+        """Another one after every change of the corpus, also by another process, since this was opened."""
+        return self._contents.stamp
 
     def shards(self, id: str) -> list[ShardRows]:
         """The shards of one key domain, mapped."""
@@ -119,10 +110,10 @@ class Corpus:
         return found
 
     def name_of(self, digest: str) -> str:
-        return str(self._names.known[digest])
+        return self._names[digest]
 
     def sketch(self, digest: str) -> Sketch:
-        return read_sketch(self.folder / "sketches" / f"{digest}{SUFFIX}")
+        return read_sketch(self._sketch_path(digest))
 
     @cached_property
     def headers(self) -> dict[str, Header]:
@@ -136,66 +127,47 @@ class Corpus:
         refused = []
         for sketch in sketches:
             header = sketch.header
-            if sketch.digest in self._names.known or sketch.digest in new:
+            if sketch.digest in self._names or sketch.digest in new:
                 continue
             try:
                 if header.key is not None:
-                    rows = pack(sketch, (domains or {}).get(header.key.parts[0].digest), dtype=self._index["dtype"])
+                    rows = pack(sketch, (domains or {}).get(header.key.parts[0].digest))
                     groups[key_id(header.key)].append(rows)
                     self._keys.add(sketch)
             except (InvalidInput, InvalidSketch) as problem:
                 refused.append(Refused(sketch.digest, header.dataset.name, problem.message))
                 continue
-            path = self.folder / "sketches" / f"{sketch.digest}{SUFFIX}"
-            if not path.exists():
-                path.write_bytes(write_sketch(sketch))
+            self._keep(sketch)
             new[sketch.digest] = header.dataset.name
-        shards = {id: list(files) for id, files in self.key_ids.items()}
-        for id, parts in groups.items():
-            shards.setdefault(id, []).append(self._write(concatenate(parts)))
-        self._replace(shards, new)
+        if new:
+            self._change([(id, concatenate(parts)) for id, parts in groups.items()], names=new)
         return refused
 
     def add_rows(self, id: str, rows: ShardRows) -> None:
         """Values that are lookup values already, for benchmarks and experiments."""
-        shards = {one: list(files) for one, files in self.key_ids.items()}
-        shards.setdefault(id, []).append(self._write(rows))
-        named = dict(zip(rows.text["digest"], rows.text["dataset"], strict=True))
-        self._replace(shards, {digest: name for digest, name in named.items() if digest not in self._names.known})
+        named = dict(zip(rows.text["digest"].tolist(), rows.text["dataset"].tolist(), strict=True))
+        self._change([(id, rows)], names={digest: name for digest, name in named.items() if digest not in self._names})
 
     def remove(self, digest: str) -> bool:
         """Withdraw a sketch: its file and its rows in every shard are gone when this returns."""
-        if digest not in self._names.known:
+        if digest not in self._names:
             return False
-        shards: dict[str, list[str]] = {}
-        stale = []
+        kept, stale = [], []
         for id, files in self.key_ids.items():
             for name in files:
                 rows = self._open(name)
                 keep = rows.text["digest"] != digest
-                if keep.all():
-                    shards.setdefault(id, []).append(name)
-                    continue
-                stale.append(name)
-                if keep.any():
-                    shards.setdefault(id, []).append(self._write(rows.take(keep)))
-        self._replace(shards, {}, frozenset({digest}))
-        for name in stale:
-            self._shards.pop(name, None)
-            (self.folder / "shards" / name).unlink(missing_ok=True)
-        (self.folder / "sketches" / f"{digest}{SUFFIX}").unlink(missing_ok=True)
-        self._keys.sweep({part for id in shards for part in id.split("+")})
+                if not keep.all():
+                    stale.append(name)
+                    kept += [(id, rows.take(keep))] if keep.any() else []
+        self._change(kept, without_shards=stale, without_names={digest})
+        self._sketch_path(digest).unlink(missing_ok=True)
+        self._keys.sweep({part for id in self.key_ids for part in id.split("+")})
         return True
 
     def merge(self, id: str, names: list[str]) -> None:
         """One shard in the place of several of a key domain: a corpus that grows sketch by sketch stays quick to open."""
-        merged = self._write(concatenate([self._open(name) for name in names]))
-        shards = {one: list(files) for one, files in self.key_ids.items()}
-        shards[id] = [*(name for name in shards[id] if name not in names), merged]
-        self._replace(shards, {})
-        for name in names:
-            self._shards.pop(name, None)
-            (self.folder / "shards" / name).unlink(missing_ok=True)
+        self._change([(id, concatenate([self._open(name) for name in names]))], without_shards=names)
 
     # ---------------------------------------------------------------------------------------------- inside
 
@@ -210,24 +182,57 @@ class Corpus:
 
     def _open(self, name: str) -> ShardRows:
         if name not in self._shards:
-            self._shards[name] = open_shard(self.folder / "shards" / name)
+            self._shards[name] = open_shard(self._shard_path(name))
         return self._shards[name]
 
-    def _write(self, rows: ShardRows) -> str:
-        name = f"{secrets.token_hex(8)}.arrow"
-        write_shard(self.folder / "shards" / name, rows)
-        return name
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        return self._index.names()
 
-    def _replace(self, shards: dict[str, list[str]], add: dict[str, str], remove: frozenset[str] = frozenset()) -> None:
-        names, stale = self._names.changed(add, remove)
-        self._index = self._index | {"shards": shards, "names": names.files}
-        write_json(self.folder / "index.json", self._index)
-        self._names = names
-        names.delete(stale)
+    def _sketch_path(self, digest: str) -> Path:
+        return self.folder / "sketches" / f"{digest}{SUFFIX}"
+
+    def _keep(self, sketch: Sketch) -> None:
+        """The sketch's file is whole and on disk when this returns, whatever a crash may have left under its name."""
+        path, content = self._sketch_path(sketch.digest), write_sketch(sketch)
+        if not path.is_file() or path.read_bytes() != content:
+            write_safely(path, content, public=True)
+
+    def _change(
+        self,
+        shards: Iterable[tuple[str, ShardRows]],
+        *,
+        names: Mapping[str, str] | None = None,
+        without_shards: Collection[str] = (),
+        without_names: Collection[str] = (),
+    ) -> None:
+        """Files first, then the index, then files that are needed no longer: a crash leaves at most files without a name."""
+        written: list[tuple[str, str]] = []
+        try:
+            for id, rows in shards:
+                name = f"{secrets.token_hex(8)}.arrow"
+                write_shard(self._shard_path(name), rows)
+                written.append((id, name))
+            self._contents = self._index.change(
+                shards=written, without_shards=without_shards, names=names, without_names=without_names
+            )
+        except BaseException:
+            for _, name in written:
+                self._shard_path(name).unlink(missing_ok=True)
+            raise
+        for name in without_shards:
+            self._shards.pop(name, None)
+            self._shard_path(name).unlink(missing_ok=True)
+        for digest in without_names:
+            self._names.pop(digest, None)
+        self._names.update(names or {})
         self.__dict__.pop("headers", None)
 
+    def _shard_path(self, name: str) -> Path:
+        return self.folder / "shards" / name
 
-def pack(sketch: Sketch, domain: KeyDomain | None, *, dtype: str = "float32") -> ShardRows:
+
+def pack(sketch: Sketch, domain: KeyDomain | None) -> ShardRows:
     """A sketch as rows of a shard: each feature's values, shrunk by what is known of the noise."""
     header = sketch.header
     levels = domain.with_levels(header.key.levels) if domain and header.key and header.key.levels else None
@@ -249,7 +254,7 @@ def pack(sketch: Sketch, domain: KeyDomain | None, *, dtype: str = "float32") ->
         "scale": np.array([feature.scale for feature in header.features]),
         "rows": np.full(m, rows),
     }
-    deviations = (found.values - found.prior_mean[:, None]).astype(dtype)
+    deviations = (found.values - found.prior_mean[:, None]).astype(np.float32)
     return ShardRows(
         {name: np.array(text[name], dtype=object) for name in TEXT}, {name: numbers[name] for name in NUMBERS}, deviations
     )

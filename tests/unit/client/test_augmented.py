@@ -271,7 +271,7 @@ def test_values_that_another_dataset_leads_to_are_joined_and_predicted_with(rows
     pairs = [(shop, town) for shop in SHOPS for town in towns]
     visits = pd.DataFrame(pairs, columns=["shop", "town"]).assign(level=50.0)
     visits = visits.loc[np.repeat(visits.index, np.rint(200 * share.ravel()).astype(int))]
-    corpus = Corpus.create(tmp_path / "hops", dtype="float64")
+    corpus = Corpus.create(tmp_path / "hops")
     corpus.add([
         sketch_of(visits, card("visits", keys=keys), "both"),
         sketch_of(provider_rows(income, "town"), card("incomes", keys=keys), "town"),
