@@ -9,7 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
-from saibot.cli.show import JsonOption, plural, print_json, print_table, progress
+from saibot.cli.show import JsonOption, print_json, progress
+from saibot.report.format import plural
+from saibot.report.terminal import print_table
 
 DATASET = re.compile(r"d[0-9a-f]{16}")  # ids that platforms give
 
