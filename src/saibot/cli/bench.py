@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from saibot.cli.checkout import find_research
-from saibot.cli.show import JsonOption, number, print_json, print_table, progress
+from saibot.cli.show import JsonOption, print_json, progress
+from saibot.report.format import number
+from saibot.report.terminal import print_table
 
 
 def add_to(app: typer.Typer) -> None:

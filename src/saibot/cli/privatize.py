@@ -10,8 +10,9 @@ import typer
 from saibot.cli import options
 from saibot.cli.home import open_ledger
 from saibot.cli.plan import show_plan
-from saibot.cli.show import JsonOption, ask_provider, number, print_json, progress
+from saibot.cli.show import JsonOption, ask_provider, print_json, progress
 from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
+from saibot.report.format import number
 
 if TYPE_CHECKING:
     from saibot.privatize import Card, Released
