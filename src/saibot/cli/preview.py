@@ -40,7 +40,7 @@ def preview(
         features=features,
         keyed=bool(sizes),
         levels=max(len(sizes), 1),
-        keys=tuple(size + 1 for size in sizes),  # each level has a catch-all
+        keys=sizes,
         rows=rows,
         rows_per_individual=rows_per_individual,
     )
