@@ -27,7 +27,7 @@ from saibot.privatize.checking import prepare
 from saibot.privatize.component import component_of
 from saibot.privatize.read import TableLike
 from saibot.privatize.release import NoisyStatistics, choose_grid
-from saibot.privatize.request import Prepared, describe
+from saibot.privatize.request import Prepared
 from saibot.privatize.schema import Column, numeric_feature
 
 ARITHMETIC = 1e-9  # what floats lose between a plan and its check
@@ -174,7 +174,7 @@ def _public(ready: Prepared) -> dict[str, Any]:
     """What the sketch's header and a dry run tell of a table; it must be the same for its neighbours."""
     features = [None if column.feature is None else column.feature.model_dump() for column in ready.rows.columns]
     key = ready.rows.key
-    return describe(ready) | {
+    return ready.to_json() | {
         "features": features,
         "levels": key.level_sizes if key else (),
         "most_rows": ready.most_rows,

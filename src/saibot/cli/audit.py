@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, number, plural, print_json, print_table, progress
+from saibot.cli.show import JsonOption, print_json, progress
+from saibot.report.format import number, plural
+from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
     from saibot.audit.run import Audit
@@ -51,6 +53,8 @@ def audit(
 
     from saibot.audit.run import AuditTerms, run_audit, seed_of, usual_workers
 
+    if out is not None:
+        from saibot.audit.report import write_report  # says so now if the packages that draw it are missing
     known = seed if seed is not None else seed_of(out)
     terms = AuditTerms(
         seed=randbelow(1 << 32) if known is None else known,
@@ -67,8 +71,6 @@ def audit(
     with progress(quiet=json) as tell:
         found = run_audit(terms, folder=out, tell=tell)
     if out is not None:
-        from saibot.audit.report import write_report
-
         write_report(found, out)
     if json:
         print_json(found.to_json())

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
-from saibot.cli.show import JsonOption, plural, print_json, print_table, progress
+from saibot.cli.show import JsonOption, print_json, progress
+from saibot.report.format import plural
+from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
     from saibot.wire import Related, UnionsWith, Unrelated

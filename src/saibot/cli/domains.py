@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
-from saibot.cli.show import JsonOption, print_json, print_table
+from saibot.cli.show import JsonOption, print_json
+from saibot.report.terminal import print_table
 
 
 def add_to(app: typer.Typer) -> None:

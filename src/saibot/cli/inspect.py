@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saibot.cli.plan import show_plan
-from saibot.cli.show import JsonOption, number, plural, print_json, print_table
+from saibot.cli.show import JsonOption, print_json
+from saibot.report.format import number, plural
+from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
     from saibot.estimate import Profile

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, plural, print_json, print_table
+from saibot.cli.show import JsonOption, print_json
+from saibot.report.format import plural
+from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
     from saibot.sketch import KeyDomain

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli import options
-from saibot.cli.show import JsonOption, number, print_json, print_table
+from saibot.cli.show import JsonOption, print_json
 from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
+from saibot.report.format import number
+from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
     from saibot.estimate.preview import Preview
@@ -38,7 +40,7 @@ def preview(
         features=features,
         keyed=bool(sizes),
         levels=max(len(sizes), 1),
-        keys=tuple(size + 1 for size in sizes),  # each level has a catch-all
+        keys=sizes,
         rows=rows,
         rows_per_individual=rows_per_individual,
     )

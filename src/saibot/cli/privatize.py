@@ -10,8 +10,9 @@ import typer
 from saibot.cli import options
 from saibot.cli.home import open_ledger
 from saibot.cli.plan import show_plan
-from saibot.cli.show import JsonOption, ask_provider, number, print_json, progress
+from saibot.cli.show import JsonOption, ask_provider, print_json, progress
 from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
+from saibot.report.format import number
 
 if TYPE_CHECKING:
     from saibot.privatize import Card, Released
@@ -56,10 +57,7 @@ def privatize(
     """Privatise TABLE into a sketch, charging this machine's ledger first."""
     from saibot.errors import InvalidInput
     from saibot.privatize import ReleaseRequest, privatize
-    from saibot.privatize.charging import charge_for, recorded_share
-    from saibot.privatize.checking import prepare as check
-    from saibot.privatize.checking import resolve
-    from saibot.privatize.request import describe
+    from saibot.privatize import dry_run as rehearse
     from saibot.safe_file import write_safely
     from saibot.sketch import SUFFIX
 
@@ -94,13 +92,15 @@ def privatize(
     path = out or Path(name + SUFFIX)
     if dry_run:
         with progress(quiet=json) as tell:
-            ready = check(table, request, ledger, progress=tell)
-        ledger.check(charge_for(ready, resolve(request), ledger, recorded_share(table, request, ledger)[0]))
+            found = rehearse(table, request, ledger, progress=tell)
         if json:
-            print_json(describe(ready))
-        else:
-            show_plan(ready.plan)
-            typer.echo(f"would draw noise for {ready.draws:,} numbers and charge {budget}; nothing was charged or released.")
+            print_json(found.to_json())
+            return
+        show_plan(found.plan)
+        would = f"would draw noise for {found.values:,} numbers and charge {request.budget}"
+        if found.repeated:
+            would = "this very release was bought before: it would be the same sketch, at no further cost"
+        typer.echo(f"{would}; nothing was charged or released.")
         return
     with progress(quiet=json) as tell:
         released = privatize(table, request, ledger, progress=tell, ask=ask_provider)

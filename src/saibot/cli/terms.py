@@ -66,15 +66,19 @@ class ReleaseTerms:
         rows: int | None,
         rows_per_individual: int,
     ) -> PlanRequest:
-        """What to plan where there is no card: the mechanism's own layout, and a ball that the box fits in."""
+        """What to plan where there is no card: the mechanism's own layout, and a ball that the box fits in.
+
+        `keys` are the public numbers of keys of each level, finest first; each level has a catch-all besides them.
+        """
         from saibot.privacy.mechanisms import PlanRequest, mechanism_named
         from saibot.privacy.neighbours import Neighbours
 
         relation = options.neighbours(self.neighbours)
         radius = options.bound(self.bound)
+        layout = self.layout or mechanism_named(self.mechanism).default_layout(keyed=keyed).name
         return PlanRequest(
             mechanism=self.mechanism,
-            layout=self.layout or mechanism_named(self.mechanism).default_layout(keyed=keyed).name,
+            layout=layout,
             features=features,
             bound_squared=radius * radius if radius is not None else Decimal(max(features, 1)),
             order=self.order,
@@ -86,7 +90,7 @@ class ReleaseTerms:
             levels=levels,
             rows_per_individual=rows_per_individual,
             rows=rows,
-            keys=keys,
+            keys=tuple(size + 1 for size in keys) if layout == "lookup" else (),
         )
 
 

@@ -29,6 +29,8 @@ from saibot.wire import Measured, Result
 if TYPE_CHECKING:
     import pandas as pd
 
+    from saibot.report.picture import Picture
+
 RANKED = [
     *("dataset", "feature", "kind", "key", "gain", "lower", "upper", "potential", "expected"),
     *("coefficient", "reliability", "coverage", "privacy_share", "rows", "step", "note", "digest"),
@@ -128,14 +130,21 @@ class Augmented:
             steps.append({"step": i, "column": step.added} | _measured(step))
         return pd.DataFrame(steps)
 
-    def plot(self, path: Path | str | None = None) -> Any:
-        """R2 step by step, and the ranked gains with their intervals; a matplotlib figure, written to a path if given."""
-        from saibot.client.plot import figure
+    def plot(self, path: Path | str | None = None) -> Picture:
+        """R2 step by step, and the ranked gains with their intervals: a picture, which notebooks show."""
+        from saibot.report.picture import result_picture
+        from saibot.report.result import view_result
 
-        drawn = figure(self)
+        drawn = result_picture(view_result(self.result))
         if path is not None:
-            drawn.savefig(path, dpi=150)
+            drawn.save(path)
         return drawn
+
+    def report(self, path: Path | str) -> None:
+        """Write the whole result as one HTML file that opens offline. It holds statistics of the requester's own rows."""
+        from saibot.report.html import write_report
+
+        write_report(self.result, Path(path))
 
     def augment(self, table: TableLike, *, out: Path | str | None = None, columns: Mapping[str, str] | None = None) -> Any:
         """A left join of the chosen values, in original units, onto the requester's rows: all rows stay, in order.

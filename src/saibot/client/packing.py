@@ -49,7 +49,7 @@ def pack_sketches(
     preparation that was not paid for are refused unless `unsafe`. With `learn`, what the sketches of a key domain have in
     common improves the values of each.
     """
-    corpus = Corpus(folder) if (folder / "index.json").exists() else Corpus.create(folder)
+    corpus = Corpus.open_or_create(folder)
     if domains:
         registry = DomainRegistry(folder / "domains")
         for domain in domains:

@@ -14,7 +14,7 @@ from saibot.client.request import open_sketch
 from saibot.domains import generated_domain
 from saibot.errors import InvalidInput
 from saibot.privacy.ledger import Ledger
-from saibot.privatize import Card
+from saibot.privatize import Card, DryRun, dry_run
 from saibot.privatize.read import TableLike
 from saibot.privatize.schema import resolve_domain
 from saibot.sketch import KeyDomain, Sketch, write_sketch
@@ -24,7 +24,7 @@ VISIBILITIES = ("public", "restricted")
 
 
 class Provider:
-    """`Provider(platform)`: privatize, publish, withdraw.
+    """`Provider(platform)`: plan, privatize, publish, withdraw.
 
     What is spent stands in this machine's ledger, the one that `saibot ledger` shows: shell and Python spend from one cap.
     Another folder, or a `Ledger`, is for those who keep several, each about other individuals.
@@ -52,8 +52,28 @@ class Provider:
         The neighbouring relation is the card's, or `neighbours=`; further options are those of
         `saibot.privatize.ReleaseRequest`. The same release again gives the same sketch and costs nothing.
         """
-        terms: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "key": key, "features": tuple(features)}
-        return privatised(table, release_request(card, **terms, **options), self.ledger, progress=progress, note=self.note)
+        request = release_request(card, epsilon=epsilon, delta=delta, key=key, features=tuple(features), **options)
+        return privatised(table, request, self.ledger, progress=progress, note=self.note)
+
+    def plan(
+        self,
+        table: TableLike,
+        card: Card | Path | str,
+        *,
+        epsilon: str,
+        delta: str = "1e-6",
+        key: str | None = None,
+        features: Sequence[str] = (),
+        progress: Progress = lambda stage, part: None,
+        **options: Any,
+    ) -> DryRun:
+        """What `privatize` would release and charge if it were called like this. Nothing is charged, drawn or written.
+
+        `.plan` has the noise of every block, `.events` what the ledger would be charged with, `.repeated` whether it was
+        bought before; `.to_json()` is what `saibot privatize --dry-run --json` prints. What would be refused is refused.
+        """
+        request = release_request(card, epsilon=epsilon, delta=delta, key=key, features=tuple(features), **options)
+        return dry_run(table, request, self.ledger, progress=progress)
 
     def publish(
         self,

@@ -206,7 +206,7 @@ class Published:
             return self._updated(folder, paths, headers)
 
     def _updated(self, folder: Path, paths: dict[str, Path], headers: dict[str, Header]) -> tuple[Corpus, Packed]:
-        corpus = Corpus(folder) if (folder / "index.json").exists() else Corpus.create(folder)
+        corpus = Corpus.open_or_create(folder)
         known = set(corpus.digests)
         for digest in known - paths.keys():
             corpus.remove(digest)

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import secrets
 import tarfile
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -29,11 +27,12 @@ from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.files import DOMAIN_FILE, SKETCH_FILE, FileStore, open_files, sync_folder
+from saibot.platform.storage.files import DOMAIN_FILE, SKETCH_FILE, FileStore, open_files
 from saibot.platform.storage.migrate import LATEST, migrate, revision, revisions
 from saibot.platform.storage.ownership import hold_database, hold_folder
 from saibot.platform.storage.tables import datasets, domains, terms, tokens, trail, versions
 from saibot.platform.storage.unavailable import told_in_a_line
+from saibot.safe_file import writing
 from saibot.sketch import read_sketch
 
 FORMAT = {"format": "saibot-backup", "version": 1}
@@ -71,25 +70,15 @@ def backup(settings: Settings, target: Path) -> BackedUp:
         database.close()
     files = open_files(settings.files_address)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        with temporary.open("xb") as sink:
-            os.fchmod(sink.fileno(), 0o600)
-            with tarfile.open(fileobj=sink, mode="w") as archive:
-                names, left_out = _write_files(archive, files, rows)
-                _leave_out(rows, left_out)
-                for table in TABLES:
-                    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows[table.name])
-                    _add(archive, f"tables/{table.name}.jsonl", lines.encode())
-                counts = {table.name: len(rows[table.name]) for table in TABLES}
-                manifest = FORMAT | {"revision": LATEST, "made": now(), "rows": counts, "files": names}
-                _add(archive, "manifest.json", json.dumps(manifest).encode())
-            sink.flush()
-            os.fsync(sink.fileno())
-        os.replace(temporary, target)
-        sync_folder(target.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with writing(target) as temporary, tarfile.open(temporary, mode="w") as archive:
+        names, left_out = _write_files(archive, files, rows)
+        _leave_out(rows, left_out)
+        for table in TABLES:
+            lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows[table.name])
+            _add(archive, f"tables/{table.name}.jsonl", lines.encode())
+        counts = {table.name: len(rows[table.name]) for table in TABLES}
+        manifest = FORMAT | {"revision": LATEST, "made": now(), "rows": counts, "files": names}
+        _add(archive, "manifest.json", json.dumps(manifest).encode())
     return BackedUp(counts["datasets"], counts["domains"], counts["tokens"], len(names))
 
 

@@ -41,8 +41,8 @@ class Settings(BaseSettings):
         default=20, ge=1, description="Searches that one requester may have queued or running at a time."
     )
 
-    read_rate: float = Field(default=50, gt=0, description="Reading requests a second of one caller, lastingly.")
-    read_burst: int = Field(default=300, ge=1, description="Reading requests of one caller at once.")
+    read_rate: float = Field(default=50, gt=0, description="Reading requests a second of one account or address, lastingly.")
+    read_burst: int = Field(default=300, ge=1, description="Reading requests of one account or address at once.")
     write_rate: float = Field(default=5, gt=0, description="Publishing, withdrawing and asking a second, lastingly.")
     write_burst: int = Field(default=120, ge=1, description="Publishing, withdrawing and asking at once.")
 

@@ -26,9 +26,11 @@ from saibot.platform.logs import Log
 from saibot.platform.packing import Packing
 from saibot.platform.publishing import file_name
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.files import FileStore, write_durably
+from saibot.platform.storage.files import FileStore
 from saibot.platform.storage.tables import datasets, terms, versions
+from saibot.safe_file import write_safely
 from saibot.search.corpus import Corpus, PreparedValues
+from saibot.search.index import FILE as INDEX
 from saibot.search.learning import is_due
 from saibot.sketch import SUFFIX, KeyDomain
 from saibot.wire import FactorsEntry
@@ -38,6 +40,7 @@ SMALL = 3000  # sketches: up to here packing is done in this process
 SHARE = 0.25  # of the time, at most, that packing in the background takes
 SECONDS = 1800.0
 LESSON_SECONDS = 5.0  # without an upload, before what was published is learned from
+_REST = ("shards", "sketches", "keys", "index.json", "names")  # the last two of an earlier version
 
 
 class Shards:
@@ -219,7 +222,7 @@ class Shards:
                 _link(place, path)
             else:
                 with self._files.open(file_name(digest)) as file:
-                    write_durably(path, file.read())
+                    write_safely(path, file.read())
 
     def _apply(
         self,
@@ -254,20 +257,17 @@ class Shards:
             named = {name for names in corpus.files.values() for name in names}
             if not all((self.folder / "shards" / name).is_file() for name in named):
                 raise InvalidInput("a shard is missing.")
-            named |= {f"{digest}{SUFFIX}" for digest in corpus.digests} | set(corpus.name_files)
+            named |= {f"{digest}{SUFFIX}" for digest in corpus.digests}
         except (InvalidInput, FileNotFoundError):
-            for name in ("index.json", "shards", "names", "sketches", "keys"):
-                path = self.folder / name
+            for path in (*self.folder.glob(f"{INDEX}*"), *(self.folder / name for name in _REST)):
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             return Corpus.create(self.folder)
-        for part in ("shards", "names", "sketches"):
+        for part in ("shards", "sketches"):
             (self.folder / part).mkdir(exist_ok=True)
             with os.scandir(self.folder / part) as entries:
                 strays = [entry.path for entry in entries if entry.name not in named]
             for stray in strays:
                 os.unlink(stray)
-        for path in self.folder.glob(".index.json.*"):
-            path.unlink()
         return corpus
 
     def _reconcile(self, corpus: Corpus) -> None:
@@ -292,4 +292,4 @@ def _link(place: Path, path: Path) -> None:
     except (FileExistsError, FileNotFoundError):
         raise
     except OSError:  # another disk, or one without links
-        write_durably(path, place.read_bytes())
+        write_safely(path, place.read_bytes())

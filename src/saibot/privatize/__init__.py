@@ -2,8 +2,9 @@
 
 from saibot.privatize.card import Card
 from saibot.privatize.checking import prepare
+from saibot.privatize.dry_run import DryRun, dry_run
 from saibot.privatize.local import contribute
 from saibot.privatize.privatize import Released, privatize
 from saibot.privatize.request import Prepared, ReleaseRequest
 
-__all__ = ["Card", "Prepared", "ReleaseRequest", "Released", "contribute", "prepare", "privatize"]
+__all__ = ["Card", "DryRun", "Prepared", "ReleaseRequest", "Released", "contribute", "dry_run", "prepare", "privatize"]

@@ -63,8 +63,8 @@ def privatize(
     """
     noise = noise or OpenDPNoise()
     resolved = resolve(request)
-    if not request.new_version and (stored := _stored(resolved, ledger, noise)) is not None:
-        return replace(stored, notes=_since_then(table, request, ledger, stored.entry, progress))
+    if not request.new_version and (bought := stored(resolved, ledger, simulated=noise.simulated)) is not None:
+        return replace(bought, notes=_since_then(table, request, ledger, bought.entry, progress))
     ready = prepare(table, request, ledger, progress=progress)
     share, as_written = recorded_share(table, request, ledger)
     charge = charge_for(ready, resolved, ledger, share)
@@ -102,14 +102,14 @@ def privatize(
     return Released(sketch, content, done, repeated=False, notes=tuple(doubt.text for doubt in notes))
 
 
-def _stored(resolved: Resolved, ledger: Ledger, noise: NoiseSource) -> Released | None:
+def stored(resolved: Resolved, ledger: Ledger, *, simulated: bool) -> Released | None:
     """What this very request bought before, if its sketch is still there."""
     entry = ledger.find(resolved.request.card.dataset.name, release_identity(resolved, ledger))
     if entry is None or not (path := sketch_path(ledger, entry.digest)).is_file():
         return None
     content = path.read_bytes()
     sketch = read_sketch(content)
-    if sketch.header.simulation != noise.simulated:  # a simulation does not stand in for a release, nor the reverse
+    if sketch.header.simulation != simulated:  # a simulation does not stand in for a release, nor the reverse
         return None
     return Released(sketch, content, entry, repeated=True)
 

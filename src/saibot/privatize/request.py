@@ -108,15 +108,14 @@ class Prepared:
         paid += self.component_plan.events if self.component_plan else ()
         return (*paid, *self.plan.events)
 
-
-def describe(ready: Prepared) -> dict[str, Any]:
-    """A prepared release in words and numbers, for --dry-run: all of it public."""
-    return {
-        "dataset": ready.request.card.dataset.name,
-        "budget": ready.request.budget.to_json(),
-        "rows": ready.row_count,
-        "values": ready.draws,
-        "events": [event.to_json() for event in ready.events],
-        "plan": ready.plan.to_json(),
-        "grid": asdict(ready.grid) | {"bound_squared": plain(ready.grid.bound_squared)},
-    }
+    def to_json(self) -> dict[str, Any]:
+        """The release in words and numbers: all of it public."""
+        return {
+            "dataset": self.request.card.dataset.name,
+            "budget": self.request.budget.to_json(),
+            "rows": self.row_count,
+            "values": self.draws,
+            "events": [event.to_json() for event in self.events],
+            "plan": self.plan.to_json(),
+            "grid": asdict(self.grid) | {"bound_squared": plain(self.grid.bound_squared)},
+        }

@@ -21,11 +21,9 @@ def pack(
     domain: KeyDomain | None,
     shared: SharedFactors | None = None,
     group: int | None = None,
-    *,
-    dtype: str = "float32",
 ) -> ShardRows:
     """The rows of one sketch, for everybody or for a group of providers."""
-    rows = plain_rows(sketch, domain, dtype=dtype)
+    rows = plain_rows(sketch, domain)
     if shared is None or not shared.rank:
         return rows
     return _improved(rows, shared.improved(shared.readings(sketch, domain), group), shared.name_of(group))
@@ -42,7 +40,7 @@ def pack_for_all(
     return [_improved(plain, shared.improved(readings, group), shared.name_of(group)) for group in shared.groups]
 
 
-def plain_rows(sketch: Sketch, domain: KeyDomain | None, *, dtype: str = "float32") -> ShardRows:
+def plain_rows(sketch: Sketch, domain: KeyDomain | None) -> ShardRows:
     """What a sketch says by itself."""
     header = sketch.header
     levels = domain.with_levels(header.key.levels) if domain and header.key and header.key.levels else None
@@ -63,7 +61,7 @@ def plain_rows(sketch: Sketch, domain: KeyDomain | None, *, dtype: str = "float3
         "scale": np.array([feature.scale for feature in header.features]),
         "rows": np.full(m, float("nan") if header.rows is None else float(header.rows)),
     }
-    deviations = (found.values - found.prior_mean[:, None]).astype(dtype)
+    deviations = (found.values - found.prior_mean[:, None]).astype(np.float32)
     return ShardRows({name: np.array(text[name], dtype=object) for name in TEXT}, numbers, deviations)
 
 
@@ -85,7 +83,7 @@ def shared_rows(shared: SharedFactors, group: int | None, dataset: str) -> Shard
         {name: np.array(text[name], dtype=object) for name in TEXT},
         {name: np.full(count, value) for name, value in numbers.items()},
         np.ascontiguousarray(values),
-        shared.name_of(group),
+        factors=shared.name_of(group),
     )
 
 
@@ -94,4 +92,4 @@ def _improved(plain: ShardRows, found: FactorValues, factors: str) -> ShardRows:
     numbers = plain.numbers | {"spread": found.tau2, "reliability": found.reliability.mean(axis=1)}
     outside = np.zeros((len(plain), 1))
     values = np.column_stack([found.values - plain.numbers["mean"][:, None], outside]).astype(plain.values.dtype)
-    return ShardRows(plain.text, numbers, values, factors)
+    return ShardRows(plain.text, numbers, values, plain.extra, factors)

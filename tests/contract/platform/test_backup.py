@@ -107,14 +107,22 @@ def as_of_0001(contents: dict[str, bytes]) -> dict[str, bytes]:
     return contents | lines | {"manifest.json": json.dumps(manifest).encode()}
 
 
+@pytest.mark.parametrize("target", ["sqlite", "postgres"])
 def test_a_backup_of_the_first_version_is_restored_and_brought_up_to_date(
-    fresh: Settings, tmp_path: Path, start_in_process: Any, sketches: dict[str, bytes], verbs: Any
+    fresh: Settings,
+    tmp_path: Path,
+    start_in_process: Any,
+    sketches: dict[str, bytes],
+    verbs: Any,
+    request: pytest.FixtureRequest,
+    target: str,
 ) -> None:
     for server in start_in_process(fresh):
         dataset = verbs.publish(server.account("provider"), sketches["good"]).json()
         backup(fresh, tmp_path / "new.tar")
     write_tar(tmp_path / "old.tar", as_of_0001(contents_of(tmp_path / "new.tar")))
-    settings = Settings(data=tmp_path / "restored", pages=False, workers=1, log_level="error")
+    database = request.getfixturevalue("postgres")() if target == "postgres" else None
+    settings = Settings(data=tmp_path / "restored", database=database, pages=False, workers=1, log_level="error")
     assert restore(settings, tmp_path / "old.tar").datasets == 1
     for copy in start_in_process(settings):
         again = copy.client(None).get(f"/v1/datasets/{dataset['id']}").json()

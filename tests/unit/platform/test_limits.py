@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import httpx
 import pytest
 
+from saibot.client.in_process import running
 from saibot.platform import Settings
-from saibot.platform.accounts import Caller
+from saibot.platform.accounts import NOBODY, Caller
+from saibot.platform.api.app import app_of
 from saibot.platform.errors import OverQuota, TooManyRequests, Unusable
 from saibot.platform.limits import Limits
 from saibot.platform.pagination import read_cursor, write_cursor
 from saibot.platform.service import Platform
+
+ONE = Caller("one", frozenset({"provider"}), "t-one")
+ADMIN = Caller("admin", frozenset({"admin"}), "t0")
 
 
 def test_a_caller_who_asks_too_often_waits_and_others_do_not(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,16 +26,39 @@ def test_a_caller_who_asks_too_often_waits_and_others_do_not(settings: Settings,
     monkeypatch.setattr("saibot.platform.limits.time.monotonic", lambda: clock[0])
     limits = Limits(settings.model_copy(update={"read_rate": 2.0, "read_burst": 3}))
     for _ in range(3):
-        limits.spend("one", "read")
+        limits.spend(ONE, "1.2.3.4", "read")
     with pytest.raises(TooManyRequests) as told:
-        limits.spend("one", "read")
+        limits.spend(ONE, "1.2.3.4", "read")
     assert told.value.retry_after == 1
-    limits.spend("other", "read")
-    limits.spend("one", "write")  # writing has a bucket of its own
+    limits.spend(Caller("other", frozenset({"provider"})), "1.2.3.4", "read")
+    limits.spend(ONE, "1.2.3.4", "write")  # writing has a bucket of its own
     clock[0] += 0.5
-    limits.spend("one", "read")
+    limits.spend(ONE, "1.2.3.4", "read")
     with pytest.raises(TooManyRequests):
-        limits.spend("one", "read")
+        limits.spend(ONE, "1.2.3.4", "read")
+
+
+def test_an_account_has_one_bucket_wherever_it_asks_from_and_whichever_token_it_uses(settings: Settings) -> None:
+    limits = Limits(settings.model_copy(update={"read_rate": 0.001, "read_burst": 2}))
+    limits.spend(ONE, "1.2.3.4", "read")
+    limits.spend(replace(ONE, token="another"), "5.6.7.8", "read")
+    with pytest.raises(TooManyRequests):
+        limits.spend(ONE, None, "read")
+    limits.spend(NOBODY, "one", "read")  # an address that is spelled like an account is somebody else
+
+
+def test_pages_and_the_http_interface_count_against_one_bucket(settings: Settings) -> None:
+    platform = Platform(settings.model_copy(update={"pages": True, "read_rate": 0.001, "read_burst": 6}))
+    token = platform.accounts.create(ADMIN, "ana", ["requester"]).token
+    with running(app_of(platform)) as transport:
+        cookies = {"saibot_session": token}
+        browser = httpx.Client(transport=transport, base_url="http://platform.example", cookies=cookies)
+        program = httpx.Client(transport=transport, base_url="http://platform.example")
+        program.headers["authorization"] = f"Bearer {token}"
+        for _ in range(3):
+            assert browser.get("/plan").status_code == program.get("/v1/me").status_code == 200
+        assert browser.get("/plan").status_code == program.get("/v1/me").status_code == 429
+    platform.close()
 
 
 def test_callers_who_have_gone_are_forgotten(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +68,7 @@ def test_callers_who_have_gone_are_forgotten(settings: Settings, monkeypatch: py
     limits = Limits(settings)
     for number in range(500):
         clock[0] += 1.0
-        limits.spend(str(number), "read")
+        limits.spend(NOBODY, str(number), "read")
     assert len(limits._buckets) <= 51
 
 

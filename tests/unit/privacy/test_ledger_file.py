@@ -15,6 +15,7 @@ import pytest
 from saibot.errors import SaibotError
 from saibot.privacy.ledger import Ledger
 from tests.support.charges import dump, pure
+from tests.support.ledger_workers import charge_as_nobody
 from tests.support.processes import in_a_process
 
 # ------------------------------------------------------------------------------------------------ append-only
@@ -135,18 +136,7 @@ def test_an_unwritable_folder_gives_a_clear_error(open_folder: Path, used_before
         except PermissionError:
             pytest.skip("this root may not hand files to another user")
     home.chmod(0o555)
-
-    def attempt() -> None:
-        if os.geteuid() == 0:
-            os.setgroups([])
-            os.setgid(65534)
-            os.setuid(65534)
-        try:
-            Ledger(home).charge(pure("0.2"))
-        except SaibotError as error:
-            said.write_text(str(error))
-
-    assert in_a_process(attempt) == 0
+    assert in_a_process(charge_as_nobody, home, said) == 0
     assert said.read_text().startswith(f"the ledger at {home}/ledger.sqlite cannot be used (")
     assert said.read_text().endswith("Check the folder, or set SAIBOT_HOME.")
     if used_before:

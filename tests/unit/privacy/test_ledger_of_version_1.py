@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import signal
 import sqlite3
 from pathlib import Path
@@ -17,6 +15,8 @@ from saibot.privacy.budget import Budget
 from saibot.privacy.events import PureEvent
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.neighbours import Neighbours
+from tests.support.ledger_workers import die_while_moving, open_accounts
+from tests.support.processes import at_once, in_a_process
 
 SCHEMA = """
 CREATE TABLE secret (id INTEGER PRIMARY KEY CHECK (id = 1), hash_key BLOB NOT NULL);
@@ -88,35 +88,12 @@ def test_the_old_records_stay_in_the_file(home: Path) -> None:
             db.execute("DELETE FROM charge")
 
 
-def _die_in_the_middle(home: Path) -> None:
-    """A process that is killed when it has renamed the tables and not yet committed."""
-
-    class Killed(sqlite3.Connection):
-        def execute(self, statement: str, *values: object) -> sqlite3.Cursor:  # type: ignore[override]
-            if "INSERT INTO charge" in statement:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return super().execute(statement, *values)
-
-    real = sqlite3.connect
-    sqlite3.connect = lambda *a, **k: real(*a, factory=Killed, **k)  # type: ignore[assignment]
-    Ledger(home).accounts()
-
-
 @pytest.mark.fault
 def test_a_kill_half_way_leaves_the_old_ledger_whole(home: Path) -> None:
-    child = multiprocessing.get_context("fork").Process(target=_die_in_the_middle, args=(home,))
-    child.start()
-    child.join(60)
-    assert child.exitcode == -signal.SIGKILL
+    assert in_a_process(die_while_moving, home) == -signal.SIGKILL
     assert sum(len(account.entries) for account in Ledger(home).accounts()) == len(SPENT)
 
 
 def test_two_processes_that_open_it_at_once_bring_it_up_to_date_once(home: Path) -> None:
-    context = multiprocessing.get_context("fork")
-    children = [context.Process(target=lambda: Ledger(home).accounts()) for _ in range(4)]
-    for child in children:
-        child.start()
-    for child in children:
-        child.join(60)
-    assert [child.exitcode for child in children] == [0] * 4
+    assert at_once(open_accounts, [(home,)] * 4) == [0] * 4
     assert sum(len(account.entries) for account in Ledger(home).accounts()) == len(SPENT)

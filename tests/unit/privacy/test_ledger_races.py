@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
+import sqlite3
 import tempfile
+import threading
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import closing
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given, settings
@@ -19,9 +20,17 @@ from saibot.errors import BudgetExceeded
 from saibot.privacy.account import Charge
 from saibot.privacy.budget import Budget
 from saibot.privacy.ledger import Ledger
-from saibot.privacy.ledger_file import LedgerFile
 from tests.support.charges import dump, gaussian, pure
-from tests.support.processes import FORK, in_a_process
+from tests.support.ledger_workers import (
+    REFUSED,
+    ChecksBeforeItLocks,
+    charge_and_die,
+    charge_at_once,
+    die_at_commit,
+    fingerprint_at_once,
+    open_accounts,
+)
+from tests.support.processes import CONTEXT, at_once, in_a_process
 
 # ------------------------------------------------------------------------------------------------ never overspent
 
@@ -45,26 +54,9 @@ def test_charges_are_taken_exactly_as_long_as_their_exact_sum_fits(amounts: list
 
 def race(make: Callable[[Path], Ledger], home: Path, charge: Charge, *, processes: int = 8) -> int:
     """How many of so many processes, all starting at once, get their charge taken."""
-    barrier = FORK.Barrier(processes)
-
-    def run(number: int) -> NoReturn:
-        code = 1
-        try:
-            barrier.wait(60)
-            make(home).charge(replace(charge, release=str(number).encode()))
-            code = 0
-        except BudgetExceeded:
-            code = 3
-        finally:
-            os._exit(code)
-
-    children = [FORK.Process(target=run, args=(number,)) for number in range(processes)]
-    for child in children:
-        child.start()
-    for child in children:
-        child.join(60)
-    codes = [child.exitcode for child in children]
-    assert set(codes) <= {0, 3}, codes  # taken or refused, nothing else: no lock error, no crash
+    start = CONTEXT.Barrier(processes)
+    codes = at_once(charge_at_once, [(start, make, home, charge, number) for number in range(processes)])
+    assert set(codes) <= {0, REFUSED}, codes  # taken or refused, nothing else: no lock error, no crash
     return codes.count(0)
 
 
@@ -80,36 +72,37 @@ def test_processes_that_race_for_a_cap_of_three_get_exactly_three(tmp_path: Path
 
 @pytest.mark.fault
 def test_the_race_would_catch_a_ledger_that_checks_before_it_locks(tmp_path: Path):
-    everybody_has_checked = FORK.Barrier(8)
-
-    class ChecksBeforeItLocks(Ledger):
-        """The mistake that the race is there to catch: what is left is read in one transaction and spent in another."""
-
-        def charge(self, charge: Charge) -> Any:
-            self.check(charge)
-            everybody_has_checked.wait(60)
-            self._admit = lambda db, charge: 1  # type: ignore[method-assign,assignment]
-            return super().charge(charge)
-
-    assert race(ChecksBeforeItLocks, tmp_path / "home", pure("0.3")) == 8
+    careless = partial(ChecksBeforeItLocks, everybody_has_checked=CONTEXT.Barrier(8))
+    assert race(careless, tmp_path / "home", pure("0.3")) == 8
 
 
 @pytest.mark.fault
 def test_processes_that_open_a_new_ledger_at_once_agree_on_one_secret(tmp_path: Path):
-    home, results = tmp_path / "home", FORK.Queue()
-    barrier = FORK.Barrier(6)
+    answers, start = [tmp_path / str(number) for number in range(6)], CONTEXT.Barrier(6)
+    assert at_once(fingerprint_at_once, [(start, tmp_path / "home", answer) for answer in answers]) == [0] * 6
+    assert len({answer.read_bytes() for answer in answers}) == 1
 
-    def run() -> None:
-        barrier.wait(60)
-        results.put(Ledger(home).fingerprint([b"rows"]))
 
-    children = [FORK.Process(target=run) for _ in range(6)]
-    for child in children:
-        child.start()
-    prints = {results.get(timeout=60) for _ in children}
-    for child in children:
-        child.join(60)
-    assert len(prints) == 1
+@pytest.mark.fault
+def test_a_thread_inside_sqlite_does_not_hold_up_processes_that_are_started_meanwhile(tmp_path: Path):
+    """Forked from here, one of ten used to inherit SQLite's locked mutex, and to wait for it for ever."""
+    stop = threading.Event()
+
+    def keep_sqlite_busy() -> None:
+        while not stop.is_set():
+            with closing(sqlite3.connect(tmp_path / "busy.sqlite")) as db:
+                db.execute("CREATE TABLE IF NOT EXISTS t (a)")
+
+    threads = [threading.Thread(target=keep_sqlite_busy) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        homes = [tmp_path / f"home{number}" for number in range(20)]
+        assert at_once(open_accounts, [(home,) for home in homes]) == [0] * 20
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
 
 
 # ------------------------------------------------------------------------------------------------ kills
@@ -117,11 +110,7 @@ def test_processes_that_open_a_new_ledger_at_once_agree_on_one_secret(tmp_path: 
 
 @pytest.mark.fault
 def test_a_kill_between_charge_and_receipt_leaves_the_charge_and_the_account_says_so(ledger: Ledger):
-    def charge_and_die() -> None:
-        ledger.charge(pure("0.6"))
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    assert in_a_process(charge_and_die) == -signal.SIGKILL
+    assert in_a_process(charge_and_die, ledger.home) == -signal.SIGKILL
     account = ledger.account("taxi")
     assert account is not None
     (release,) = account.to_json()["releases"]
@@ -132,33 +121,11 @@ def test_a_kill_between_charge_and_receipt_leaves_the_charge_and_the_account_say
         ledger.charge(pure("0.6"))
 
 
-class DiesAtCommit(LedgerFile):
-    def _connect(self) -> Any:
-        connection = super()._connect()
-
-        class Dying:
-            def __getattr__(self, name: str) -> Any:
-                return getattr(connection, name)
-
-            def execute(self, statement: str, *values: Any) -> Any:
-                if statement == "COMMIT":
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return connection.execute(statement, *values)
-
-        return Dying()
-
-
 @pytest.mark.fault
 def test_a_kill_in_the_middle_of_a_charge_leaves_a_ledger_that_works_and_holds_all_of_it_or_nothing(ledger: Ledger):
     ledger.charge(pure("0.3"))
     before = dump(ledger)
-
-    def die_at_commit() -> None:
-        dying = Ledger(ledger.home)
-        dying._file = DiesAtCommit(ledger.home / "ledger.sqlite")
-        dying.charge(pure("0.2"))
-
-    assert in_a_process(die_at_commit) == -signal.SIGKILL
+    assert in_a_process(die_at_commit, ledger.home) == -signal.SIGKILL
     assert dump(ledger) == before
     ledger.charge(pure("0.7"))
 

@@ -21,7 +21,6 @@ from saibot.privacy.ledger import Ledger
 from saibot.privatize import prepare, privatize
 from saibot.privatize.charging import sketch_path
 from saibot.privatize.noise import NoiseSource
-from saibot.privatize.request import describe
 from saibot.sketch import read_sketch
 from tests.support.releases import CANARY, CANARY_NUMBER, CARD, WAYS, Fails, books, card, release, request, rows
 
@@ -94,7 +93,7 @@ def test_progress_is_told_in_stages_and_reaches_the_end(ledger: Ledger) -> None:
 
 def test_preparing_spends_and_draws_nothing_and_describes_what_would_be(ledger: Ledger) -> None:
     ready = prepare(rows(), request(), ledger)
-    told = describe(ready)
+    told = ready.to_json()
     assert books(ledger) == [] and told["rows"] == 60 and told["values"] == ready.draws == 4 * 5 + 4 + 10
     assert told["events"] == [event.to_json() for event in ready.events]
 

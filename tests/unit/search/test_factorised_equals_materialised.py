@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from saibot.estimate.moments import exact_moments
-from saibot.search import RequestKey, SearchOptions, SearchRequest
+from saibot.search import Corpus, RequestKey, SearchOptions, SearchRequest
 from saibot.search.engine import Engine
 from saibot.search.greedy import first_states
 from saibot.search.state import State
@@ -50,6 +50,24 @@ def test_a_lookup_joins_r2_is_that_of_the_joined_table(exact_corpus, offset, sca
         joined = np.column_stack([x, values[candidate][keys]])
         expected = LinearRegression(tol=1e-13).fit(joined, y).score(joined, y)
         assert found[candidate] == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize(("offset", "scale"), TRANSFORMS)
+def test_from_a_file_which_holds_float32_the_same_is_true_to_a_millionth(exact_corpus, offset, scale):
+    """Values are rounded by 6e-8 of themselves, and products are summed in float32 over 1024 keys at most."""
+    rng = np.random.default_rng(1)
+    keys, x, y, values = request_table(rng, offset, scale)
+    exact, request = engine_for(exact_corpus, centred_moments(("x", "y"), np.column_stack([x, y]), keys), values)
+    rounded = Engine(Corpus(exact.corpus.folder), request, SearchOptions(device="cpu"))
+    assert rounded.candidate(0).shard.values.dtype == np.float32
+    state, _ = first_states(request)
+    found, expected = (engine.board(state, quantile=2.0) for engine in (rounded, exact))
+    for name in ("gain", "lower", "deviation", "coefficient"):  # of the largest: one near 0 is a difference of large sums
+        close = 1e-6 * np.abs(getattr(expected, name)).max()
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=0, atol=close)
+    joined = np.column_stack([x, values[0][keys]])
+    r2 = LinearRegression(tol=1e-13).fit(joined, y).score(joined, y)
+    assert state.r2() + found.gain[0] == pytest.approx(r2, rel=1e-6)
 
 
 @pytest.mark.parametrize(("offset", "scale"), TRANSFORMS)

@@ -8,7 +8,7 @@ from fastapi import Depends, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from saibot.platform.accounts import Caller
+from saibot.platform.accounts import NOBODY, Caller
 from saibot.platform.errors import NotSignedIn, TooLarge, Unusable
 from saibot.platform.limits import Kind
 from saibot.platform.service import Platform
@@ -25,16 +25,16 @@ async def platform_of(request: Request) -> Platform:  # async: others are called
 async def caller_of(request: Request) -> Caller:
     """The caller by bearer token, nobody without one; counted against the caller's rate."""
     platform = await platform_of(request)
-    address = request.client.host if request.client else "local"
+    address = request.client.host if request.client else None
     kind: Kind = "read" if request.method in ("GET", "HEAD") else "write"
     try:
         token = _bearer(request)
         known = platform.accounts.remembered(token)
         caller = known if known is not None else await run_in_threadpool(platform.accounts.caller_of, token)
     except NotSignedIn:
-        platform.limits.spend(address, "write")  # guessing is slow
+        platform.limits.spend(NOBODY, address, "write")  # guessing is slow
         raise
-    platform.limits.spend(caller.token or address, kind)
+    platform.limits.spend(caller, address, kind)
     request.state.account = caller.name
     return caller
 

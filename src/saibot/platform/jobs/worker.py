@@ -103,9 +103,9 @@ def run(task: dict[str, Any], progress: Any) -> dict[str, Any]:
             continue  # a shard was rewritten between the index and now: look at the index again
         except SaibotError as problem:
             return {"refused": error_document(problem)["error"]}
-        from saibot.platform.storage.files import write_durably
+        from saibot.safe_file import write_safely
 
-        write_durably(Path(task["folder"]) / "result.json", found.text().encode())
+        write_safely(Path(task["folder"]) / "result.json", found.text().encode())
         return {"done": True}
     raise AssertionError
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from saibot.errors import InvalidSketch
-from saibot.platform.pages.words import plan_rows
 from saibot.platform.publishing import file_name
 from saibot.platform.storage.files import FileStore
+from saibot.report.words import plan_rows
 from saibot.sketch import Sketch, read_sketch
 
 REMEMBERED = 500

@@ -48,8 +48,7 @@ class Visit:
 
     def spend(self, kind: Kind) -> None:
         """Count this request against the visitor's allowance."""
-        address = self.request.client.host if self.request.client else "unknown"
-        self.platform.limits.spend(self.caller.name or address, kind)
+        self.platform.limits.spend(self.caller, self.request.client.host if self.request.client else None, kind)
 
     def need(self, role: str) -> None:
         self.caller.need(role)

@@ -15,12 +15,12 @@ from starlette.responses import JSONResponse, Response
 from saibot.errors import InvalidInput, SaibotError
 from saibot.estimate.preview import Preview, preview
 from saibot.platform.errors import TooManyRequests
-from saibot.platform.pages import charts
 from saibot.platform.pages.render import render
 from saibot.platform.pages.visit import Visit
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.budget import exact_decimal
 from saibot.privacy.mechanisms import DEFAULT, PlanRequest, mechanism_named
+from saibot.report import sketch_charts
 
 CURVE = ("0.1", "0.2", "0.5", "1", "2", "4", "8")
 MOST = {"rows": 10**9, "keys": 10**7, "features": 100}
@@ -73,7 +73,7 @@ def answer(asked: Asked) -> dict[str, Any]:
         return {"expected": None, "problem": problem, "chart": None, "command": ""}
     finally:
         _WAITING.release()
-    chart = charts.reliability(points, float(asked.epsilon)) if points else None
+    chart = sketch_charts.reliability(points, float(asked.epsilon)) if points else None
     return {"expected": expected, "problem": None, "chart": chart, "command": _command(asked)}
 
 

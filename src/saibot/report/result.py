@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from saibot.platform.pages import charts
-from saibot.platform.pages.format import several
+from saibot.report import charts
+from saibot.report.format import percent, plural
 from saibot.search.rankings import RANKINGS
 from saibot.wire import Entry, Measured, Result
 
@@ -113,7 +113,7 @@ class ResultView:
         taken = len(self.path) - 1
         if not taken:
             return "No published dataset improves this model by more than its noise."
-        new = several(taken, "augmentation")
+        new = plural(taken, "augmentation")
         on = "held-out rows" if self.by_held_out else "training rows"
         return f"{new} explain{'s' if taken == 1 else ''} {self.target} better on {on}."
 
@@ -124,6 +124,11 @@ class ResultView:
     @property
     def path_chart(self) -> charts.Spec | None:
         return charts.path(self.path) if len(self.path) > 1 else None
+
+    @property
+    def sureness(self) -> str:
+        """How sure the intervals are."""
+        return percent(self.result.interval_confidence)
 
     @property
     def order(self) -> str:

@@ -1,9 +1,7 @@
-"""The result as it is shown, downloaded and printed."""
+"""The report: one HTML file of a result."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from saibot.cli.report import check_report, write_report
 from saibot.errors import InvalidInput
-from saibot.platform.pages.charts import MOST_ROWS
-from saibot.platform.pages.report import report_html
-from saibot.platform.pages.result import file_name, result_csv, view_result
+from saibot.report.format import day
+from saibot.report.html import report_html, write_report
+from saibot.report.result import view_result
 
 Make = Callable[..., dict[str, Any]]
 
@@ -61,7 +58,7 @@ def test_a_held_out_number_that_is_all_noise_is_called_unclear_and_not_drawn(res
         model |= {"test_r2": 0.987, "test_interval": [-1.0, 1.0]}
     text = report_html(document)
     assert text.count("unclear") == 2 and "0.987" not in text
-    assert "held-out rows</li>" not in text and "held-out rows</li>" in report_html(result_document())
+    assert ">held-out rows</text>" not in text and ">held-out rows</text>" in report_html(result_document())
 
 
 def test_every_colour_of_a_drawing_has_a_rule_in_the_stylesheet(result_document: Make) -> None:
@@ -69,25 +66,6 @@ def test_every_colour_of_a_drawing_has_a_rule_in_the_stylesheet(result_document:
     drawn = set(re.findall(r'<(?:path|text|line|rect|g)[^>]* (?:fill|stroke)="(#[0-9a-f]{6})"', text))
     ruled = set(re.findall(r'\[(?:fill|stroke)="(#[0-9a-f]{6})"\]', text))
     assert drawn and drawn <= ruled
-
-
-def test_steps_are_found_again_among_the_ranked_candidates(result_document: Make) -> None:
-    view = view_result(result_document(candidates=10, steps=2))
-    assert [entry.step for entry in view.entries[:3]] == [1, 2, None]
-    assert [step.label for step in view.path][:2] == ["own features", "1. + agency-0-2013.temp"]
-
-
-def test_two_providers_with_the_same_names_stay_two_rows_of_the_chart(result_document: Make) -> None:
-    document = result_document(candidates=2, steps=0)
-    document["ranked"][1] |= {"dataset": "agency-0-2013", "feature": "temp", "key": document["ranked"][0]["key"]}
-    labels = [entry.label for entry in view_result(document).entries]
-    assert labels == ["agency-0-2013.temp", "agency-0-2013.temp (2)"]
-
-
-def test_features_that_were_taken_together_are_all_named(result_document: Make) -> None:
-    document = result_document(candidates=2, steps=0)
-    document["ranked"][0] |= {"feature": None, "features": ["temp", "precip"]}
-    assert view_result(document).entries[0].label.startswith("agency-0-2013.temp, precip")
 
 
 def test_results_of_an_earlier_version_are_shown_without_the_newer_columns(result_document: Make) -> None:
@@ -106,37 +84,19 @@ def test_a_search_that_found_nothing_says_so(result_document: Make) -> None:
     assert "There was no candidate" in report_html(document)
 
 
-def test_the_chart_stays_readable_with_a_thousand_candidates(result_document: Make) -> None:
-    view = view_result(result_document(candidates=1000))
-    assert view.gains_chart is not None
-    assert len(view.gains_chart["data"]["values"]) == MOST_ROWS
-    assert len(view.entries) == 1000
-
-
-def test_the_csv_has_a_line_for_every_candidate_and_no_formulas(result_document: Make) -> None:
-    document = result_document(candidates=12)
-    document["ranked"][2]["feature"] = "=HYPERLINK(0)"
-    lines = list(csv.DictReader(io.StringIO(result_csv(view_result(document)))))
-    assert len(lines) == 12
-    assert lines[2]["feature"] == "'=HYPERLINK(0)"
-    assert float(lines[0]["gain"]) == document["ranked"][0]["gain"]
-    assert lines[0]["step"] == "1" and lines[11]["step"] == ""
-
-
-def test_file_names_hold_nothing_that_a_header_or_a_disk_could_trip_over(result_document: Make) -> None:
-    document = result_document(target='a"b\r\nc/../ü')
-    assert re.fullmatch(r"[A-Za-z0-9_-]+\.csv", file_name(view_result(document), ".csv"))
-
-
 def test_a_document_of_another_kind_is_refused() -> None:
     with pytest.raises(InvalidInput, match="no result of a search"):
         report_html({"format": "something"})
 
 
-def test_the_command_writes_the_very_same_report(result_document: Make, tmp_path: Path) -> None:
-    document = result_document()
-    write_report(document, tmp_path / "found.html")
-    day = datetime.now(UTC).date().isoformat()
-    assert (tmp_path / "found.html").read_text(encoding="utf-8") == report_html(document, created=day)
-    with pytest.raises(InvalidInput, match=r"--report writes \.html"):
-        check_report(tmp_path / "found.pdf")
+def test_a_report_says_the_day_it_was_made_and_how_sure_its_intervals_are(result_document: Make, tmp_path: Path) -> None:
+    write_report(result_document(interval_confidence=0.8), tmp_path / "found.html")
+    text = (tmp_path / "found.html").read_text(encoding="utf-8")
+    assert day(datetime.now(UTC)) in text
+    assert "80 % interval" in text and "90 % interval" not in text
+
+
+def test_a_report_is_written_as_html_or_not_at_all(result_document: Make, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"a report is an \.html file"):
+        write_report(result_document(), tmp_path / "found.pdf")
+    assert not list(tmp_path.iterdir())

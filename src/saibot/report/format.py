@@ -1,4 +1,4 @@
-"""Numbers, dates and sizes as people read them."""
+"""Numbers, dates, sizes and strangers' text as people read them."""
 
 from __future__ import annotations
 
@@ -87,11 +87,17 @@ def minute(moment: str | datetime | None) -> str:
     return f"{day(moment)}, {moment:%H:%M} UTC"
 
 
-def several(amount: float | None, one: str, many: str | None = None) -> str:
+def plural(amount: float | None, one: str, many: str | None = None) -> str:
     """`1 key`, `1,500 keys`."""
     if amount is None:
         return NOTHING
     return f"{count(amount)} {one if round(amount) == 1 else many or one + 's'}"
+
+
+def plain_text(text: object, *, most: int = 2000) -> str:
+    """Text of strangers as it may be shown in a terminal: one line, nothing that moves the cursor."""
+    shown = "".join(letter if letter.isprintable() else " " for letter in str(text))
+    return shown if len(shown) <= most else shown[:most] + "…"
 
 
 def _minus(text: str) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from saibot.platform.pages.format import count, number, several
 from saibot.privacy.mechanisms import mechanism_named
+from saibot.report.format import count, number, plural
 
 ORDERS = {0: "counts", 1: "sums", 2: "sums of products"}
 
@@ -108,7 +108,7 @@ def key_words(key: Mapping[str, Any] | None) -> str:
     """`day: 365 keys of dates:2013-01-01:2013-12-31, and their months`."""
     if key is None:
         return "no key: whole-table statistics only"
-    parts = " × ".join(f"{several(part['size'], 'key')} of {part['domain']}" for part in key["parts"])
+    parts = " × ".join(f"{plural(part['size'], 'key')} of {part['domain']}" for part in key["parts"])
     levels = f", also by {', '.join(key['levels'])}" if key.get("levels") else ""
     return f"{key['name']}: {parts}{levels}"
 
