@@ -12,7 +12,7 @@ from saibot.client import Augmented, find_augmentation, local_request
 from saibot.errors import InvalidInput
 from saibot.search import Corpus, SearchOptions
 from saibot.search.learning import learn
-from tests.unit.search.test_shared_factors import DOMAIN, KEYS, World, providers_of, world
+from tests.support.shared_tables import DOMAIN, KEYS, World, providers_of, world
 
 
 @pytest.fixture
