@@ -24,6 +24,7 @@ class Packed:
     known: list[tuple[str, str]] = field(default_factory=list)  # in the corpus before
     refused: list[tuple[str, str]] = field(default_factory=list)  # path, reason
     notes: list[str] = field(default_factory=list)
+    shared: list[tuple[str, int, int]] = field(default_factory=list)  # key domain, sketches, causes in common; learned now
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -31,6 +32,7 @@ class Packed:
             "known": [{"sketch": path, "dataset": dataset} for path, dataset in self.known],
             "refused": [{"sketch": path, "reason": reason} for path, reason in self.refused],
             "notes": self.notes,
+            "shared": [{"domain": name, "sketches": count, "factors": rank} for name, count, rank in self.shared],
         }
 
 
@@ -59,7 +61,11 @@ def pack_sketches(
     parents = _parents(good, Domains(corpus, domains), packed)
     refused = {entry.digest: entry.reason for entry in corpus.add((sketch for _, sketch in good), parents)}
     if learn:
-        learn_factors(corpus, progress=progress)
+        for id in learn_factors(corpus, progress=progress):
+            shared = corpus.factors(id)
+            names = [found.id if (found := corpus.key_list(part)) else "keys" for part in id.split("+")]
+            if shared is not None and shared.rank:
+                packed.shared.append((" and ".join(names), len(shared.taught), shared.rank))
     for path, sketch in good:
         if sketch.digest in refused:
             packed.refused.append((str(path), refused[sketch.digest]))

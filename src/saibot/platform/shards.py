@@ -40,7 +40,7 @@ SMALL = 3000  # sketches: up to here packing is done in this process
 SHARE = 0.25  # of the time, at most, that packing in the background takes
 SECONDS = 1800.0
 LESSON_SECONDS = 5.0  # without an upload, before what was published is learned from
-_REST = ("shards", "sketches", "keys", "index.json", "names")  # the last two of an earlier version
+_REST = ("shards", "sketches", "keys", "factors", "index.json", "names")  # the last two of an earlier version
 
 
 class Shards:
