@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
@@ -264,31 +264,47 @@ class Catalog:
 
 
 def _whole(connection: Connection, caller: Caller, documents: dict[int, str]) -> dict[int, str]:
-    """The datasets with what other sketches that are here tell of their table and their account: keys, and the total.
-
-    A provider's word counts for the provider's own sketches alone: anybody could name another's account. Sketches that the
-    caller may not know of count in the total, which is more honest and tells nothing about what is in them.
-    """
-    one, other = datasets.alias(), datasets
-    beside = (other.c.provider == one.c.provider) & (other.c.name == one.c.name) & (other.c.number != one.c.number)
-    query = select(one.c.number, other.c.document).join(other, beside).where(one.c.number.in_(documents), _visible(caller))
-    keys: dict[int, list[Any]] = {}
-    for number, text in connection.execute(query.order_by(other.c.number)):
-        keys.setdefault(number, []).append(json.loads(text)["key"])
-    mine, theirs = versions.alias(), versions.alias()
-    same = (theirs.c.account == mine.c.account) & (theirs.c.holder == mine.c.holder) & (theirs.c.digest != mine.c.digest)
-    totals = select(mine.c.dataset, theirs.c.spent_epsilon, theirs.c.spent_delta).join(theirs, same)
-    spent: dict[int, list[dict[str, str]]] = {}
-    for number, epsilon, delta in connection.execute(totals.where(mine.c.dataset.in_(documents))):
-        spent.setdefault(number, []).append({"epsilon": epsilon, "delta": delta})
+    """The datasets with what other sketches that are here tell of their table and their account: keys, and the total."""
     answer = dict(documents)
+    keys, spent = _other_keys(connection, caller, documents), _totals(connection, documents)
     for number in keys.keys() | spent.keys():
         document = json.loads(documents[number])
-        document["keys"] = [*document["keys"], *(key for key in keys.get(number, ()) if key)]
-        seen = [document["spent"]] if document["spent"] else []
-        document["spent"] = max([*seen, *spent.get(number, ())], key=_later, default=None)
+        document["keys"] += keys.get(number, [])
+        document["spent"] = spent.get(number, document["spent"])
         answer[number] = json.dumps(document, ensure_ascii=False)
     return answer
+
+
+def _other_keys(connection: Connection, caller: Caller, numbers: Collection[int]) -> dict[int, list[Any]]:
+    """Of those datasets whose table is published by further keys, those that the caller may know of."""
+    one, other = datasets.alias(), datasets
+    beside = (other.c.provider == one.c.provider) & (other.c.name == one.c.name) & (other.c.number != one.c.number)
+    query = select(one.c.number, other.c.document).join(other, beside).where(one.c.number.in_(numbers), _visible(caller))
+    found: dict[int, list[Any]] = {}
+    for number, text in connection.execute(query.order_by(other.c.number)):
+        if key := json.loads(text)["key"]:
+            found.setdefault(number, []).append(key)
+    return found
+
+
+def _totals(connection: Connection, numbers: Collection[int]) -> dict[int, dict[str, str]]:
+    """Of those datasets whose account has spent more than their own sketch says, the latest total.
+
+    A provider's word counts for the provider's own sketches alone: anybody could name another's account. Sketches that a
+    caller may not know of count, too: that is more honest, and tells nothing about what is in them.
+    """
+    columns = (versions.c.account, versions.c.holder, versions.c.spent_epsilon, versions.c.spent_delta)
+    query = select(versions.c.dataset, *columns).where(versions.c.dataset.in_(numbers), versions.c.holder.is_not(None))
+    own = {number: rest for number, *rest in connection.execute(query.order_by(versions.c.version))}  # the latest stays
+    accounts = {(provider, holder) for provider, holder, *_ in own.values()}
+    latest: dict[tuple[str, str], dict[str, str]] = {}
+    if accounts:
+        held = select(*columns).where(tuple_(*columns[:2]).in_(accounts))
+        for provider, holder, epsilon, delta in connection.execute(held.distinct()):
+            total = {"epsilon": epsilon, "delta": delta}
+            latest[provider, holder] = max(latest.get((provider, holder), total), total, key=_later)
+    totals = {number: latest[provider, holder] for number, (provider, holder, *_) in own.items()}
+    return {number: total for number, total in totals.items() if [*total.values()] != own[number][2:]}
 
 
 def _later(total: dict[str, str]) -> tuple[Decimal, Decimal]:

@@ -32,7 +32,10 @@ def found(rows, corpus) -> Augmented:
 
 
 def provider_values(sketch) -> pd.Series:
-    """What the provider's sketch says of every key, in original units: the table that a person would join."""
+    """What the provider's sketch says of every key, in original units: the table that a person would join.
+
+    A corpus holds deviations from the mean as float32, so they are rounded to that here as well.
+    """
     parents = []
     if sketch.header.key.levels:
         from saibot.domains import generated_domain
@@ -40,8 +43,9 @@ def provider_values(sketch) -> pd.Series:
         domain = generated_domain(sketch.header.key.parts[0].domain).with_levels(sketch.header.key.levels)
         parents = [domain.parent_index(i + 1) for i in range(len(domain.level_names))]
     feature = sketch.header.features[0]
-    values = feature.offset + feature.scale * lookup_values(sketch, parents).values[0]
-    return pd.Series(values, index=sketch.levels[0].keys[0])
+    found = lookup_values(sketch, parents)
+    held = found.prior_mean[0] + (found.values[0] - found.prior_mean[0]).astype(np.float32).astype(np.float64)
+    return pd.Series(feature.offset + feature.scale * held, index=sketch.levels[0].keys[0])
 
 
 def test_both_tables_are_found_and_the_held_out_error_falls(found):
