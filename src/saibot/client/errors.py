@@ -16,7 +16,7 @@ from saibot.errors import SaibotError
 
 
 class PlatformError(SaibotError):
-    """A refusal in the platform's own words. They come from a machine that is not trusted: control characters are gone."""
+    """A refusal in the platform's own words, without control characters: the platform is not trusted with the terminal."""
 
     def __init__(
         self,
@@ -54,6 +54,6 @@ class SearchFailed(PlatformError):
 
 
 def plain_text(text: object, *, most: int = 2000) -> str:
-    """Text of strangers as it may be shown in a terminal: one line, nothing that moves the cursor."""
+    """Untrusted text made safe for a terminal: one line without control characters, at most `most` characters."""
     shown = "".join(letter if letter.isprintable() else " " for letter in str(text))
     return shown if len(shown) <= most else shown[:most] + "…"
