@@ -23,8 +23,8 @@ from saibot.privatize.aggregate import ExactStatistics, Rows
 from saibot.privatize.assemble import assemble
 from saibot.privatize.bounds import bought_shares, feature_by_ranks
 from saibot.privatize.component import component_of, component_plans
+from saibot.privatize.grid import Grid, box_fits, clip_length
 from saibot.privatize.noise import NoiseSource
-from saibot.privatize.prepare import Grid, box_fits, clip_length
 from saibot.privatize.read import Source, open_table
 from saibot.privatize.release import choose_grid, release, value_count
 from saibot.privatize.schema import Column, KeyPartColumn, ReleaseKey, resolve_features

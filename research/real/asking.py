@@ -12,7 +12,7 @@ from research.judging import r2_with
 from research.real.publishing import X, Y
 from research.real.world import World
 from research.searching import Choice
-from saibot.client.local import local_request
+from saibot.client.exact_request import local_request
 from saibot.domains import KnownDomains
 from saibot.search import SearchRequest
 from saibot.search.from_sketches import search_request

@@ -11,7 +11,7 @@ from research.baselines import PerTuple, apm, sf, tpm
 from research.baselines.many_to_many import joined_with_all, r2_of_grams
 from research.baselines.noise import keyed_moment_matrices
 from research.plans import planned, terms
-from research.real.prepare import SPREAD
+from research.real.components import SPREAD
 from research.real.world import World
 from research.releases import MomentRelease
 from research.seeded import Seeded

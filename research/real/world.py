@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from research.judging import r2_with
+from research.real.components import LEAST_ROWS, SPREAD, Component, component, measurements, preferred_columns, standardised
 from research.real.keys import domain_of, key
-from research.real.prepare import LEAST_ROWS, SPREAD, Component, component, measurements, preferred_columns, standardised
 from research.real.tables import Tables
 from research.real.tasks import Task, to_numbers
 from saibot.sketch import KeyDomain

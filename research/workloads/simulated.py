@@ -27,7 +27,7 @@ from research.plans import planned, terms
 from research.releases import MomentRelease, Release
 from research.searching import choose, corpus_of, dataset_name
 from research.seeded import Seeded
-from saibot.client.local import local_request
+from saibot.client.exact_request import local_request
 from saibot.domains import KnownDomains
 from saibot.privacy import Budget
 from saibot.privatize import Card

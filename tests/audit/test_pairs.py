@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from saibot.audit.cases import LAYOUTS, random_case, tight_cases
+from saibot.audit.comparing import Bench, Broken, case_of, sweep, tried
 from saibot.audit.minimise import minimised, shown
 from saibot.audit.sources import SOURCES, LibraryRefused
-from saibot.audit.sweep import Bench, Broken, case_of, sweep, tried
 
 SEED = 20240101
 TIGHT = len(tight_cases())

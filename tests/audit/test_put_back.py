@@ -15,16 +15,15 @@ import pytest
 
 from saibot.audit import promises
 from saibot.audit.cases import Case, random_case
+from saibot.audit.comparing import tried
 from saibot.audit.promises import template, wire
-from saibot.audit.sweep import tried
 from saibot.privacy import ledger as ledgers
 from saibot.privacy.ledger import Ledger
-from saibot.privatize import aggregate, checking, doubts, read
+from saibot.privatize import aggregate, checking, doubts, grid, read
 from saibot.privatize.card import Card
 
 SEED = 7
-# The package gives functions these names.
-prepare, privatize = (import_module(f"saibot.privatize.{name}") for name in ("prepare", "privatize"))
+privatize = import_module("saibot.privatize.privatize")  # the package gives a function this name
 
 
 def beyond(source: str, fits: Callable[[Case], bool], *, first: int = 100) -> list[str]:
@@ -58,7 +57,7 @@ def broken(check: str) -> str:
 
 def levels_are_compared_as_the_column_spells_them(patch: pytest.MonkeyPatch) -> None:
     """1 is not 1.0: a missing cell, a half or a time of one person respells everybody's cells."""
-    patch.setattr(prepare, "is_level", lambda cell, level, levels: (cell.cast("string") == level).fill_null(False))
+    patch.setattr(grid, "is_level", lambda cell, level, levels: (cell.cast("string") == level).fill_null(False))
 
 
 def keys_are_spelled_with_the_scale_of_their_column(patch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,29 @@ CLASSES = {
     "KeyPart": HEADER,
 }
 
+FACES = {
+    "saibot/cli": "a command is called like what it runs",
+    "saibot/platform/api": "routes are called like what they answer for",
+    "saibot/platform/pages": "pages are called like what they show",
+    "saibot/wire": "shapes are called like what they describe",
+    "saibot/audit/promises": "a check is called like what it holds to its promise",
+    "research": "an experiment is called like what it measures",
+}
+MODULES = {
+    "cells": "what a cell means, and the audit's cells that try to mean something else",
+    "domains": "key domains as the SDK finds them, and as a platform registers them",
+    "errors": "every room has its own tree of errors",
+    "file": "the file of a sketch, and of a key domain",
+    "keys": "key columns of a requester's table, and the algebra of keys",
+    "many_to_many": "the estimator, and the search that uses it",
+    "model": "the SDK's model, and the one that the demo trains",
+    "moments": "the algebra, and moments from a sketch",
+    "packing": "a folder of sketches, and a platform's shards: the same step on two sides that cannot import each other",
+    "report": "what the audit writes, and what the demo writes",
+    "tables": "tables of rows, and tables of the platform's database",
+    "unions": "which tables can be added, and adding them",
+}
+
 
 def test_no_class_name_is_defined_twice() -> None:
     found: dict[str, list[str]] = defaultdict(list)
@@ -32,4 +55,15 @@ def test_no_class_name_is_defined_twice() -> None:
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     twice = {name: places for name, places in found.items() if len(places) > 1 and name not in CLASSES}
+    assert twice == {}, "give each of these a name that says what it is, or a reason above"
+
+
+def test_no_module_name_has_two_meanings() -> None:
+    """Modules of the rooms themselves; whatever presents, checks or measures a room may be called like it."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in FILES:
+        place = path.relative_to(ROOT).as_posix().removeprefix("src/")
+        if not path.stem.startswith("__") and not place.startswith(tuple(f"{face}/" for face in FACES)):
+            found[path.stem].append(place)
+    twice = {name: places for name, places in found.items() if len(places) > 1 and name not in MODULES}
     assert twice == {}, "give each of these a name that says what it is, or a reason above"

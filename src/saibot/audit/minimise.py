@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from saibot.audit.cases import Case, Row
-from saibot.audit.exact import Comparison
+from saibot.audit.comparing import Bench
+from saibot.audit.measuring import Comparison
 from saibot.audit.sources import SourceKind
-from saibot.audit.sweep import Bench
 
 
 @dataclass(frozen=True)

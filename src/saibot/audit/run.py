@@ -13,12 +13,12 @@ from typing import Any
 
 from saibot import __version__
 from saibot.audit.cases import tight_cases
+from saibot.audit.comparing import Bench, Broken, CaseOutcome, case_of, sweep
 from saibot.audit.likelihood_ratio import Finding, RescaledNoise, audit_all
 from saibot.audit.minimise import minimised, shown
 from saibot.audit.noisy import NoisyFinding, audit_releases, noisy_cases
 from saibot.audit.promises import Verdict, all_promises
 from saibot.audit.sources import SOURCES
-from saibot.audit.sweep import Bench, Broken, CaseOutcome, case_of, sweep
 from saibot.errors import InvalidInput
 
 Tell = Callable[[str, float | None], None]

@@ -15,7 +15,7 @@ from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
 
 if TYPE_CHECKING:
     from saibot.privatize import Card
-    from saibot.privatize.local import Cell
+    from saibot.privatize.local_model import Cell
 
 
 def add_to(app: typer.Typer) -> None:
@@ -44,7 +44,7 @@ def contribute(
     """Privatise your own row into a report for `saibot collect`, charging your own ledger first. The row stays here."""
     from saibot.errors import InvalidInput
     from saibot.privatize import ReleaseRequest, contribute
-    from saibot.privatize.local import read_row
+    from saibot.privatize.local_model import read_row
     from saibot.safe_file import write_safely
     from saibot.sketch import SUFFIX
 
@@ -86,7 +86,7 @@ def contribute(
 def _given(values: list[str], card: Card) -> dict[str, Cell]:
     """The cells of --value. Messages quote none of them: a swapped pair would have its cell where the name should be."""
     from saibot.errors import InvalidInput
-    from saibot.privatize.local import card_columns
+    from saibot.privatize.local_model import card_columns
 
     columns = card_columns(card)
     found: dict[str, Cell] = {}

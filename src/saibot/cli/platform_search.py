@@ -65,7 +65,7 @@ def search_there(
     json: bool,
 ) -> Augmented | None:
     from saibot.client import Requester
-    from saibot.client.request import is_sketch
+    from saibot.client.sketch_request import is_sketch
     from saibot.errors import InvalidInput
 
     if any(asked.keys.values()):

@@ -64,8 +64,8 @@ def _show(found: Preview, title: str) -> None:
     if found.rows_for_half is not None:
         facts.append(["rows per key at which half is left (moderate, one level)", number(found.rows_for_half, 3)])
     if found.detectable_gain is not None:
-        told = "smallest gain in R² that a private request can tell from none, as far as privacy noise goes"
-        facts.append([told, number(found.detectable_gain, 2)])
+        smallest = "smallest gain in R² that a private request can tell from none, as far as privacy noise goes"
+        facts.append([smallest, number(found.detectable_gain, 2)])
     print_table(f"{found.rows:,} rows, {title}", ["to expect", ""], facts, right=(1,))
     typer.echo("Errors are shares of half the width of a feature's bounds.")
     for word in found.advice:

@@ -153,7 +153,7 @@ def _search_folder(
 
 
 def _is_sketch(path: Path) -> bool:
-    from saibot.client.request import is_sketch
+    from saibot.client.sketch_request import is_sketch
 
     return is_sketch(path)
 

@@ -12,7 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from saibot.privatize.doubts import Doubt
-    from saibot.privatize.request import Progress
+    from saibot.privatize.release_request import Progress
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 

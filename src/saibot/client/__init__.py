@@ -26,16 +26,16 @@ from saibot.client.errors import (
     PlatformUnreachable,
     SearchFailed,
 )
+from saibot.client.exact_request import local_request
 from saibot.client.job import Job
 from saibot.client.kept import Kept
-from saibot.client.local import local_request
 from saibot.client.model import LinearModel
 from saibot.client.packing import Packed, pack_sketches
 from saibot.client.platform import Platform
 from saibot.client.provider import Provider
 from saibot.client.remote_corpus import Published
-from saibot.client.request import private_request
 from saibot.client.requester import Requester
+from saibot.client.sketch_request import private_request
 from saibot.client.values import ValueSource
 from saibot.search import Corpus, SearchOptions, SearchRequest
 from saibot.search.units import KeyColumn

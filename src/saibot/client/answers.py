@@ -1,4 +1,4 @@
-"""Answers of a platform, read: `saibot.wire` has their shapes. Fields that a later platform adds are passed over."""
+"""Reading a platform's answers into the shapes of `saibot.wire`. Fields that a later platform adds are ignored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Kind = TypeVar("Kind", bound=Shape)
 
 
 def read_answer(kind: type[Kind], document: Any) -> Kind:
-    """The typed value of an answer; one that does not fit did not come from a platform that we know."""
+    """The typed value of an answer. One that does not fit its shape raises `PlatformUnreachable`."""
     try:
         return kind.model_validate(document, extra="ignore")
     except ValidationError as problem:

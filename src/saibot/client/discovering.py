@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from saibot.client.domains import Domains
-from saibot.client.request import is_sketch, open_sketch
+from saibot.client.sketch_request import is_sketch, open_sketch
 from saibot.client.tables import key_codes, read_columns
 from saibot.discover import OwnKeys, Subject, related
 from saibot.errors import InvalidInput, InvalidSketch

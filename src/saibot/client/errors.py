@@ -17,7 +17,7 @@ from saibot.report.format import plain_text
 
 
 class PlatformError(SaibotError):
-    """A refusal in the platform's own words. They come from a machine that is not trusted: control characters are gone."""
+    """A refusal in the platform's own words, without control characters: the platform is not trusted with the terminal."""
 
     def __init__(
         self,

@@ -40,7 +40,7 @@ def release_request(
     neighbours: Neighbours | str | None = None,
     **options: Any,
 ) -> ReleaseRequest:
-    """What to release. The neighbouring relation has no default: the card names it, or you."""
+    """The request for a release. The neighbouring relation has no default: the card or the caller names it."""
     described = read_card(card)
     relation = neighbours or described.dataset.neighbours
     if relation is None:
@@ -52,7 +52,7 @@ def release_request(
 
 
 def check_affordable(releases: Sequence[tuple[TableLike, ReleaseRequest]], ledger: Ledger) -> None:
-    """Whether all of these releases can be paid, before the first is charged; what was bought before costs nothing."""
+    """Raise `BudgetExceeded` unless all of these releases can be paid together. Those bought before cost nothing."""
     charges = []
     for table, request in releases:
         resolved = resolve(request)
@@ -70,7 +70,7 @@ def privatised(
     progress: Progress = lambda stage, part: None,
     note: Note | None = None,
 ) -> Sketch:
-    """The sketch of a table, charged to the ledger. `note` hears what the provider alone should; by default a warning."""
+    """The sketch of a table, charged to the ledger. `note` gets sentences for the provider alone; the default warns."""
     released = privatize(table, request, ledger, progress=progress)
     for sentence in released.notes:
         (note or _warn)(sentence)
@@ -78,7 +78,7 @@ def privatised(
 
 
 class ProviderWarning(UserWarning):
-    """Something about one's own rows that is for nobody else's eyes."""
+    """A remark about the provider's own rows. It must not be sent to anybody."""
 
 
 def _warn(sentence: str) -> None:

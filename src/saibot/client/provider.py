@@ -1,4 +1,4 @@
-"""A provider's dealings: rows become a sketch here, and only the sketch goes to the platform."""
+"""What a provider does: turn rows into a sketch on this machine, and send only the sketch to the platform."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from saibot.client.answers import Progress, read_answer
 from saibot.client.leaving import check_may_leave
 from saibot.client.platform import Platform
 from saibot.client.privatizing import Note, open_ledger, privatised, read_card, release_request
-from saibot.client.request import open_sketch
+from saibot.client.sketch_request import open_sketch
 from saibot.domains import generated_domain
 from saibot.errors import InvalidInput
 from saibot.privacy.ledger import Ledger
@@ -26,14 +26,14 @@ VISIBILITIES = ("public", "restricted")
 class Provider:
     """`Provider(platform)`: plan, privatize, publish, withdraw.
 
-    What is spent stands in this machine's ledger, the one that `saibot ledger` shows: shell and Python spend from one cap.
-    Another folder, or a `Ledger`, is for those who keep several, each about other individuals.
+    Charges go to this machine's ledger, the one that `saibot ledger` shows, so that shell and Python spend from one cap.
+    Give another folder, or a `Ledger`, to keep several ledgers, each about other individuals.
     """
 
     def __init__(self, platform: Platform, ledger: Ledger | Path | str | None = None, *, note: Note | None = None) -> None:
         self.platform = platform
         self.ledger = open_ledger(ledger)
-        self.note = note  # hears what is for the provider alone; by default Python's warnings tell
+        self.note = note  # called with sentences for the provider alone; by default they are Python warnings
 
     def privatize(
         self,
@@ -110,7 +110,7 @@ class Provider:
         expires: str | None = None,
         progress: Progress = lambda stage, part: None,
     ) -> list[Dataset]:
-        """Send several sketches. All are checked before the first is sent: one that may not leave keeps the others here."""
+        """Send several sketches. All are checked before the first is sent: if one may not leave, none is sent."""
         for sketch in sketches:
             _checked(sketch, card, visibility)
         done = []
@@ -135,7 +135,7 @@ class Provider:
 
 
 def _checked(sketch: Sketch | Path | str, card: Card | Path | str | None, visibility: str | None) -> Sketch:
-    """The sketch, if nothing that can be checked here speaks against publishing it."""
+    """The sketch, after every check that can be made before it is sent."""
     if visibility is not None and visibility not in VISIBILITIES:
         raise InvalidInput(f"a dataset is {' or '.join(VISIBILITIES)}, not {visibility!r}.")
     checked = open_sketch(sketch)

@@ -12,13 +12,13 @@ from saibot.client.augmented import Augmented, find_augmentation
 from saibot.client.cache import SketchCache
 from saibot.client.domains import Domains
 from saibot.client.errors import PlatformError
+from saibot.client.exact_request import Keys, local_request
 from saibot.client.job import Job
 from saibot.client.leaving import check_may_leave
-from saibot.client.local import Keys, local_request
 from saibot.client.platform import Platform
 from saibot.client.privatizing import Note, check_affordable, open_ledger, privatised, read_card, release_request
 from saibot.client.remote_corpus import Published
-from saibot.client.request import is_sketch, open_sketch, private_request
+from saibot.client.sketch_request import is_sketch, open_sketch, private_request
 from saibot.errors import InvalidInput
 from saibot.privacy.budget import exact_decimal
 from saibot.privacy.ledger import Ledger

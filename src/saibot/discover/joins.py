@@ -1,7 +1,7 @@
 """Which published lists of keys a request's own keys meet: the step that search, `saibot discover` and pages share.
 
-The same keys in the same order are one list, known by a digest. Other lists meet key by key, by their text. A signature
-rules strangers out without reading their keys; whatever it leaves is counted exactly.
+Lists with the same keys in the same order have the same digest. Other lists are compared key by key, as text. A MinHash
+signature excludes lists that share almost nothing without reading their keys; the rest are counted exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from saibot.domains import Alignment, DomainCard, KeyDomain, align, keys_digest
 from saibot.domains.minhash import most_shared, signature
 
-LEAST = 0.1  # of the request's keys: below, a list of keys is somebody else's
+LEAST = 0.1  # share of the request's keys below which a list of keys counts as unrelated
 
 
 def part_id(keys_digest: str) -> str:
@@ -26,7 +26,7 @@ def part_id(keys_digest: str) -> str:
 
 
 class KeyLists(Protocol):
-    """Whoever knows the keys behind the id of a list."""
+    """Something that knows the keys behind the id of a list, such as a corpus."""
 
     def key_list(self, part: str) -> KeyDomain | None:
         """The keys themselves."""
@@ -92,7 +92,7 @@ class Meetings:
         self._names: dict[str, str] = {}
 
     def meet(self, part: str) -> tuple[Meeting, ...]:
-        """The very same list first, where a part of the key has it; else the one of its levels with the largest share."""
+        """For every part of the key, the identical list if there is one, else the level of it with the largest share."""
         if part not in self._met:
             found: dict[str, Meeting] = {}
             for number, own in enumerate(self.own):

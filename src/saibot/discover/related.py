@@ -1,7 +1,6 @@
 """Which published tables join or union with a given one, how far, and why the others do not.
 
-From what is published alone: the schema, the lists of keys, the sketches' headers and private profiles. It costs nobody
-anything.
+Computed from published facts alone: lists of keys, sketches' headers and private profiles. Nothing is charged.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from saibot.wire import Discovered, JoinsWith, UnionsWith, Unrelated
 
 @dataclass(frozen=True)
 class Subject:
-    """The table that relatives are looked for: its keys, and its features where they are known."""
+    """The table that related tables are looked up for: its keys, and its features where they are known."""
 
     name: str
     keys: tuple[OwnKeys, ...]
@@ -31,7 +30,7 @@ class Subject:
 def related(
     subject: Subject, headers: Iterable[Header], lists: KeyLists, *, signal: Mapping[str, float] | None = None
 ) -> Discovered:
-    """Every table once more: as a join, as a union, as both, or as neither.
+    """Sort every table into joins, unions, both, or neither.
 
     `signal` is by digest: how much of a sketch's values between keys is signal, from its own numbers and known noise.
     """

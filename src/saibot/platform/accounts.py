@@ -35,7 +35,7 @@ REMEMBERED_SECONDS = 30.0  # how long a token is known without asking the databa
 
 @dataclass(frozen=True)
 class Caller:
-    """Whoever uses a verb. Without a token: nobody, with no role."""
+    """The account that makes a call, with its roles. Without a token it has no name and no role."""
 
     name: str = ""
     roles: frozenset[str] = frozenset()
@@ -47,7 +47,7 @@ class Caller:
 
     @property
     def sees_restricted(self) -> bool:
-        """Restricted datasets are for those who search, not for other providers."""
+        """Whether restricted datasets are shown: to requesters and admins, not to other providers."""
         return bool(self.roles & {"requester", "admin"})
 
     @property
@@ -149,7 +149,7 @@ class Accounts:
             self._known.clear()
 
     def caller_of(self, text: str | None) -> Caller:
-        """Whose token this is. No token is nobody; a wrong one is refused."""
+        """The caller of a token. No token gives `NOBODY`; an unknown, revoked or expired one is refused."""
         known = self.remembered(text)
         if known is not None:
             return known
@@ -167,7 +167,7 @@ class Accounts:
         return caller
 
     def remembered(self, text: str | None) -> Caller | None:
-        """The same where it takes no look into the database; else None."""
+        """The caller of a token that was looked up a short time ago, else None. Does not read the database."""
         if text is None:
             return NOBODY
         with self._lock:
@@ -178,7 +178,7 @@ class Accounts:
             return known.caller
 
     def note_uses(self) -> None:
-        """Write down which tokens were used since the last time; once in a while is often enough."""
+        """Store which tokens were used since the last call of this. It is called from time to time, not at every use."""
         with self._lock:
             used, self._used = list(self._used), set()
         if used:
@@ -219,7 +219,7 @@ class Accounts:
 
 
 def in_order(roles: Iterable[str]) -> tuple[Role, ...]:
-    """Those of them that there are, as they are always listed."""
+    """The known roles among these, in the order of `ROLES`."""
     chosen = set(roles)
     return tuple(role for role in ROLES if role in chosen)
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from saibot.errors import InvalidInput, InvalidTable, SaibotError
 from saibot.privatize.cells import comparable_text, day_in, number_in, texts_of
 from saibot.privatize.engines import DEFAULT_ENGINE
-from saibot.privatize.prepare import Grid, component_value, grid_values, indicator_values, norm_squared, to_steps
+from saibot.privatize.grid import Grid, component_value, grid_values, indicator_values, norm_squared, to_steps
 from saibot.privatize.read import Source
 from saibot.privatize.schema import Column, KeyPartColumn, ReleaseKey, card_features
 from saibot.semiring import Basis

@@ -12,7 +12,7 @@ from saibot.privacy.budget import plain
 from saibot.privatize import paper
 from saibot.privatize.aggregate import Rows
 from saibot.privatize.release import NoisyStatistics
-from saibot.privatize.request import Prepared
+from saibot.privatize.release_request import Prepared
 from saibot.privatize.schema import ReleaseKey
 from saibot.sketch import Feature, Header, Key, KeyPart, LevelTable, Sketch
 from saibot.sketch.header import Assumptions, GlobalBlock, Preparation, TableFacts, TypeName, Types

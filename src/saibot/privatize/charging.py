@@ -8,7 +8,7 @@ from pathlib import Path
 from saibot.privacy.account import Charge, Share
 from saibot.privacy.ledger import Ledger
 from saibot.privatize.read import TableLike
-from saibot.privatize.request import Prepared, ReleaseRequest, Resolved
+from saibot.privatize.release_request import Prepared, ReleaseRequest, Resolved
 from saibot.sketch import SUFFIX
 
 
@@ -53,8 +53,8 @@ def charge_for(ready: Prepared, resolved: Resolved, ledger: Ledger, share: Share
 def recorded_share(table: TableLike, request: ReleaseRequest, ledger: Ledger) -> tuple[Share | None, bytes | None]:
     """The part of a recorded split that a table is, if `saibot split` made it by the individuals that are protected here.
 
-    Told by where it was written, or by the split's id: what it costs must not depend on its rows. Also gives how the part
-    was when it was written, for the provider to be told if it is another one now.
+    Recognised by the path it was written to, or by the split's id, because its price must not depend on its rows. The second
+    value is the fingerprint of the part when it was written, to warn the provider if the part has changed.
     """
     if request.part is None:
         return None, None

@@ -17,10 +17,10 @@ from saibot.privacy.neighbours import Neighbours
 from saibot.privatize import bounds, paper
 from saibot.privatize.aggregate import Rows, count_rows
 from saibot.privatize.component import component_plans
-from saibot.privatize.prepare import Grid, box_fits, check_bounds, clip_length
+from saibot.privatize.grid import Grid, box_fits, check_bounds, clip_length
 from saibot.privatize.read import TableLike, open_table
 from saibot.privatize.release import MAX_BITS, choose_grid, value_count
-from saibot.privatize.request import Prepared, Progress, ReleaseRequest, Resolved
+from saibot.privatize.release_request import Prepared, Progress, ReleaseRequest, Resolved
 from saibot.privatize.schema import (
     Column,
     ReleaseKey,

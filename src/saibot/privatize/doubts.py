@@ -10,7 +10,7 @@ from saibot.privacy.ledger import Ledger
 from saibot.privacy.samples import Sample, looks_known
 from saibot.privatize.aggregate import ExactStatistics
 from saibot.privatize.known_rows import resembling
-from saibot.privatize.request import Prepared
+from saibot.privatize.release_request import Prepared
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""From a table to a sketch: the whole way, in the order that keeps the promises.
+"""From a table to a sketch: all steps, in the order that privacy needs.
 
 Everything that can be wrong is found before anything is spent. The ledger is charged before the first draw of noise. The
-sketch is safe on disk before its receipt is written. What cannot be undone is never in doubt.
+sketch is on disk before its receipt is written.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from saibot.privatize.charging import charge_for, recorded_share, release_identi
 from saibot.privatize.checking import prepare, resolve
 from saibot.privatize.component import buy_component
 from saibot.privatize.doubts import Doubt, doubts, go_on
+from saibot.privatize.grid import Grid
 from saibot.privatize.known_rows import samples_of
 from saibot.privatize.noise import NoiseSource, OpenDPNoise
-from saibot.privatize.prepare import Grid
 from saibot.privatize.read import TableLike
 from saibot.privatize.release import NoisyStatistics, choose_grid, release
-from saibot.privatize.request import Prepared, Progress, ReleaseRequest, Resolved
+from saibot.privatize.release_request import Prepared, Progress, ReleaseRequest, Resolved
 from saibot.privatize.schema import default_bound_squared
 from saibot.safe_file import write_safely
 from saibot.sketch import Feature, Sketch, read_sketch, write_sketch
@@ -57,8 +57,8 @@ def privatize(
 ) -> Released:
     """Privatise a table and charge the ledger. The same request again returns the same sketch, free of charge.
 
-    Whether it is the same is told by the request alone. If the table has changed since, `notes` say so, and `new_version`
-    releases it anew, at its price, changed or not. `ask` is asked before anything is charged where something about the rows
+    Whether it is the same depends on the request alone. If the table has changed since, `notes` say so, and `new_version`
+    releases it again, at its price, changed or not. `ask` is asked before anything is charged where something about the rows
     looks wrong; the provider may say no, and nothing has happened. `yes` in the request answers for it.
     """
     noise = noise or OpenDPNoise()

@@ -18,8 +18,8 @@ from saibot.privacy.calibration import STEPS_PER_SIGMA
 from saibot.privacy.mechanisms import Block, Plan
 from saibot.privacy.mechanisms.joint import cost
 from saibot.privatize.aggregate import ExactStatistics
+from saibot.privatize.grid import Grid
 from saibot.privatize.noise import NoiseSource, gaussian_measurement, laplace_measurement
-from saibot.privatize.prepare import Grid
 from saibot.semiring import Basis
 
 MAX_BITS = 15

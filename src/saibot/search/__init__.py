@@ -8,10 +8,10 @@ from saibot.wire import SearchOptions
 
 if TYPE_CHECKING:
     from saibot.search.corpus import Corpus
+    from saibot.search.found import SearchResult
     from saibot.search.greedy import Greedy
     from saibot.search.key_maps import RequestKey
     from saibot.search.request import SearchRequest
-    from saibot.search.result import SearchResult
     from saibot.search.strategies import Strategy, search
 
 __all__ = ["Corpus", "Greedy", "RequestKey", "SearchOptions", "SearchRequest", "SearchResult", "Strategy", "search"]
@@ -20,7 +20,7 @@ _PLACES = {
     "Greedy": "greedy",
     "RequestKey": "key_maps",
     "SearchRequest": "request",
-    "SearchResult": "result",
+    "SearchResult": "found",
     "Strategy": "strategies",
     "search": "strategies",
 }

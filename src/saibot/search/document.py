@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 from saibot.domains import generated_domain
 from saibot.errors import InvalidDomain, InvalidInput
+from saibot.search.found import Found, SearchResult
 from saibot.search.request import SearchRequest
-from saibot.search.result import Found, SearchResult
 from saibot.search.state import State
 from saibot.search.units import Units
 from saibot.sketch import KeyDomain

@@ -12,9 +12,9 @@ from saibot.errors import InvalidInput
 from saibot.search.corpus import Corpus
 from saibot.search.engine import Engine
 from saibot.search.explain import Table, describe
+from saibot.search.found import SearchResult, TakenStep
 from saibot.search.greedy import Greedy, Progress, column_name, first_states
 from saibot.search.request import SearchRequest
-from saibot.search.result import SearchResult, TakenStep
 from saibot.search.state import State
 from saibot.wire import SearchOptions
 

@@ -26,9 +26,9 @@ from scipy.special import ndtri
 from saibot.estimate.intervals import GainInterval, coefficient_interval, gain_interval
 from saibot.estimate.quadratic import Sampling
 from saibot.search.engine import Candidate
+from saibot.search.found import Found
 from saibot.search.key_maps import View
 from saibot.search.potential import signal_share
-from saibot.search.result import Found
 from saibot.semiring import Fit, Moments
 from saibot.wire import SearchOptions
 from saibot.wire.result import Pair

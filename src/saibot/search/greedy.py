@@ -17,9 +17,9 @@ from saibot.search.corpus import Corpus
 from saibot.search.denoise import training_state
 from saibot.search.engine import Board, Candidate, Engine, Group, identity
 from saibot.search.explain import Table, describe, silent
+from saibot.search.found import Found, SearchResult, TakenStep
 from saibot.search.rankings import Ordered, ranking_named
 from saibot.search.request import SearchRequest
-from saibot.search.result import Found, SearchResult, TakenStep
 from saibot.search.state import State
 from saibot.search.unions import Addition, UnionScore, additions, coefficients, describe_union, enlarged, score_union
 from saibot.semiring import Moments

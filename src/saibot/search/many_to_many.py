@@ -24,10 +24,10 @@ from saibot.errors import InvalidInput
 from saibot.estimate.many_to_many import JoinedMoments, joined
 from saibot.estimate.moments import moments_of_sketch
 from saibot.search.corpus import Corpus
+from saibot.search.found import Found, SearchResult, TakenStep
 from saibot.search.key_maps import View, Views
 from saibot.search.pairs import influence, noise_variance, wald_statistic
 from saibot.search.request import SearchRequest
-from saibot.search.result import Found, SearchResult, TakenStep
 from saibot.search.units import Units
 from saibot.semiring import Fit, Moments
 from saibot.sketch import Feature, Sketch

@@ -7,10 +7,10 @@ from typing import Protocol
 from saibot.errors import InvalidInput
 from saibot.search.corpus import Corpus
 from saibot.search.exhaustive import Exhaustive
+from saibot.search.found import SearchResult
 from saibot.search.greedy import Greedy, Progress
 from saibot.search.many_to_many import ManyToMany
 from saibot.search.request import SearchRequest
-from saibot.search.result import SearchResult
 from saibot.wire import SearchOptions
 
 

@@ -17,9 +17,9 @@ from saibot.discover.unions import Addable, find_unions
 from saibot.estimate.intervals import gain_interval
 from saibot.estimate.moments import moments_of_sketch
 from saibot.search.corpus import Corpus
+from saibot.search.found import Found
 from saibot.search.key_maps import RequestKey, key_id, view_id
 from saibot.search.request import SearchRequest
-from saibot.search.result import Found
 from saibot.search.state import State
 from saibot.semiring import Moments
 from saibot.wire import Dropped

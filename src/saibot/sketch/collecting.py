@@ -1,7 +1,7 @@
 """Reports of individuals become one sketch. They are private already, so this is anybody's arithmetic: no row, no ledger.
 
-A report is a sketch of one row in the local model (`saibot.privatize.local`). Each has noise of its own, so the noise of the
-sum is the square root of their number times a report's: what `Sketch.sigma` says of a sketch in the local model.
+A report is a sketch of one row in the local model (`saibot.privatize.local_model`). Each has noise of its own, so the noise
+of the sum is the square root of their number times a report's: what `Sketch.sigma` says of a sketch in the local model.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """How to search, and what goes with a request's sketches to a platform.
 
-An option has one name and one meaning from the flag to the engine. What a platform would not heed is refused, never dropped.
+An option has the same name and meaning in flags, in Python, over HTTP and in the engine. An option that a platform ignores
+is refused, never dropped in silence.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from saibot.wire.shapes import Shape
 
 
 def _offer_rankings(schema: dict[str, Any]) -> None:
-    """Those that are known when the schema is made, not when this module was loaded."""
+    """Write the rankings into the schema when it is made: when this module is loaded they are not all known."""
     schema["enum"] = list(RANKINGS)
     schema["description"] = ranking_choices()
 
 
 class InvalidOption(InvalidInput):
-    """An option of a search that cannot be. `field` names it, or nothing where several do not go together."""
+    """An option of a search with an invalid value. `field` is its name, or empty where options contradict each other."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}." if field else f"{reason}.")
@@ -36,7 +37,7 @@ class InvalidOption(InvalidInput):
 
 
 class Options(Shape):
-    """How to search, as anyone may ask for it, here or on a platform. The defaults are what most people want.
+    """Options of a search that both a local search and a platform accept.
 
     `confidence` is of the whole search: a candidate is accepted if its gain is above 0 by a bound that accounts for all
     candidates. `ranking_quantile` is milder, for the order in which candidates are shown. `interval` is the confidence of
@@ -83,7 +84,7 @@ class Options(Shape):
 
 
 class SearchOptions(Options):
-    """How to search, with what only whoever searches on their own machine can choose."""
+    """Options of a search on one's own machine: all of `Options`, and those that only its owner can choose."""
 
     always_first: bool = Field(default=False, description="Take the best one candidate, whatever its bound.")
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="Where to sweep: auto, cpu or cuda.")
@@ -96,7 +97,7 @@ class SearchOptions(Options):
 
 
 class Question(Options):
-    """What is asked of a platform, besides the sketches it is asked with."""
+    """What is sent to a platform with the request's sketches: target, features and options."""
 
     steps: int = Field(default=5, ge=1, le=50, description=Options.model_fields["steps"].description)
     shown: int = Field(default=50, ge=1, le=1000, description=Options.model_fields["shown"].description)
@@ -105,7 +106,7 @@ class Question(Options):
 
     @classmethod
     def of(cls, options: SearchOptions, *, target: str, features: Sequence[str] | None = None) -> Question:
-        """The question that these options make; those that no platform heeds must be as they are by default."""
+        """The question with these options. Options that platforms ignore must have their default values."""
         for name, field in SearchOptions.model_fields.items():
             if name not in Options.model_fields and getattr(options, name) != field.default:
                 raise InvalidInput(
@@ -126,5 +127,5 @@ class Question(Options):
 
     @property
     def options(self) -> SearchOptions:
-        """The same as the search takes them."""
+        """The options of this question, as the search takes them."""
         return SearchOptions(**{name: getattr(self, name) for name in Options.model_fields})

@@ -11,11 +11,10 @@ Gain = Literal["gain", "potential", "expected"]
 
 @dataclass(frozen=True)
 class Ranking:
-    """One way to order candidates: what people are told of it, and the function that does it.
+    """One way to order candidates: a sentence that explains it to people, and the function that does it.
 
     `sentence` follows the words "by the <name> gain:". `shows` is the number of an entry that it orders by, which people
-    see; `first` says which candidates come first. What `order` takes and gives is the search's own business: see
-    `saibot.search.rankings`.
+    see; `first` says which candidates come first. `saibot.search.rankings` defines what `order` takes and returns.
     """
 
     name: str
@@ -29,7 +28,7 @@ RANKINGS: dict[str, Ranking] = {}
 
 
 def register(ranking: Ranking) -> Ranking:
-    """Offer a ranking everywhere. A name that is taken is refused: results name rankings."""
+    """Offer a ranking everywhere. A name that is in use is refused, because results name their ranking."""
     if ranking.name in RANKINGS:
         raise ValueError(f"there is a ranking {ranking.name!r} already")
     RANKINGS[ranking.name] = ranking
@@ -42,7 +41,10 @@ def ranking_choices() -> str:
 
 
 def checked_ranking(name: str) -> str:
-    """The name itself, if it is known. Where no search is loaded none is: whoever searches looks again."""
+    """Return the name if it is a known ranking, else raise ValueError.
+
+    Where `saibot.search` is not loaded no ranking is known: any name passes here, and the search checks it again.
+    """
     if not RANKINGS or name in RANKINGS:
         return name
     *some, last = RANKINGS

@@ -22,7 +22,7 @@ Pair = tuple[float, float]
 
 
 class Identity(NamedTuple):
-    """What tells a candidate from all others: sketch, feature, what it is joined on, and through which dataset."""
+    """What identifies a candidate: sketch, feature, what it is joined on, and through which dataset."""
 
     digest: str
     feature: str | None
@@ -89,7 +89,7 @@ class Entry(Joined):
 
 
 class Measured(Shape):
-    """A model's R²; of the held-out part with an interval, where one could be told."""
+    """R² of a model on the training part and on the held-out part, with the latter's interval where there is one."""
 
     train_r2: float
     test_r2: float | None
@@ -97,7 +97,7 @@ class Measured(Shape):
 
     @property
     def unclear(self) -> bool:
-        """Whether noise leaves the held-out R² no meaning."""
+        """Whether the interval of the held-out R² is too wide for the number to mean anything."""
         return self.test_interval is not None and self.test_interval[1] - self.test_interval[0] > UNCLEAR
 
 
@@ -183,7 +183,7 @@ class Model(Shape):
 
 
 def _unless_denied(said: object) -> bool:
-    """Where a document does not say plainly that a platform chose, the choice is the requester's own and told to nobody."""
+    """True unless the document says False. Otherwise the choice counts as the requester's own and is sent to nobody."""
     return said is not False
 
 
@@ -234,7 +234,7 @@ class Result(Shape):
 
     @classmethod
     def read(cls, document: Result | Mapping[str, Any] | Any, name: str) -> Result:
-        """Checked; `name` says in errors where it came from. Fields of a later saibot are passed over."""
+        """Read and check a document; errors call it `name`. Fields that a later version added are ignored."""
         if isinstance(document, Result):
             return document
         if not isinstance(document, Mapping) or document.get("format") != FORMAT:

@@ -1,4 +1,4 @@
-"""What all shapes have in common: values that do not change, and no field that nobody knows."""
+"""The base of all shapes: immutable, and unknown fields are refused."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ class Shape(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
     def but(self, **changes: Any) -> Self:
-        """The same with some fields changed; what they may be is checked again."""
+        """A copy with some fields changed. The new values are validated."""
         unchanged = {name: getattr(self, name) for name in type(self).model_fields if name not in changes}
         return type(self)(**unchanged, **changes)
 
     def to_json(self) -> dict[str, Any]:
-        """As `json` writes it: plain dictionaries, lists and numbers."""
+        """The shape as plain dictionaries, lists, texts and numbers."""
         return self.model_dump(mode="json")

@@ -26,8 +26,8 @@ from saibot.privacy.ledger import Ledger
 from saibot.privacy.mechanisms import Block, Plan, PlanRequest, make_plan
 from saibot.privatize import Card, ReleaseRequest, privatize
 from saibot.privatize.aggregate import ExactStatistics
+from saibot.privatize.grid import Grid
 from saibot.privatize.noise import OpenDPNoise
-from saibot.privatize.prepare import Grid
 from saibot.privatize.release import NoisyStatistics, centred_scatter, choose_grid, release, value_count
 from saibot.semiring import Basis
 from saibot.sketch import Sketch

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from research.judging import r2_with
+from research.real.components import component, measurements
 from research.real.joins import JoinSearch
 from research.real.keys import domain_of, key
 from research.real.ours import MadeUp
-from research.real.prepare import component, measurements
 from research.real.protocol import ask_on, join_records, lookup_records
 from research.real.publishing import documented_range, provider_release, request_release
 from research.real.tables import Folder

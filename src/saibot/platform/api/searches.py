@@ -88,7 +88,7 @@ async def events(caller: Asking, here: Here, id: SearchId) -> Response:
     """`progress` events, then one of `done`, `failed` or `cancelled`; the data is the search each time."""
     first = await run_in_threadpool(here.searches.show, caller, id)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_told(here, caller, id, first), headers=headers, media_type="text/event-stream")
+    return StreamingResponse(_events_of(here, caller, id, first), headers=headers, media_type="text/event-stream")
 
 
 @router.get(
@@ -144,21 +144,21 @@ async def _file(form: FormData, name: str, limit: int) -> bytes | None:
     return content
 
 
-async def _told(here: Platform, caller: Caller, id: str, search: Search) -> AsyncIterator[str]:
+async def _events_of(here: Platform, caller: Caller, id: str, search: Search) -> AsyncIterator[str]:
     """Events until the search is over or the platform stops."""
-    told: object = None
+    sent: object = None
     silent = 0.0
     while True:
         if search.over:
             yield _event(search.status, search)
             return
         state = here.searches.peek(caller, id)
-        if state is None or state != told:
+        if state is None or state != sent:
             search = await run_in_threadpool(here.searches.show, caller, id)
             if search.over:
                 continue
             yield _event("progress", search)
-            told, silent = state, 0.0
+            sent, silent = state, 0.0
         elif silent >= SILENCE_SECONDS:
             yield ": still here\n\n"  # so that nobody in between takes the connection for dead
             silent = 0.0

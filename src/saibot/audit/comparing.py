@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from saibot.audit.cases import Case, random_case, tight_cases
-from saibot.audit.exact import Comparison, MeasuredTable, RefusedTable, compare, measure
+from saibot.audit.measuring import Comparison, MeasuredTable, RefusedTable, compare, measure
 from saibot.audit.sources import SOURCES, LibraryRefused, SourceKind
 from saibot.privacy.ledger import Ledger
 from saibot.privatize.engines import engine_named

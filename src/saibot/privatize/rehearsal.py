@@ -12,7 +12,7 @@ from saibot.privatize.charging import charge_for, recorded_share
 from saibot.privatize.checking import prepare, resolve
 from saibot.privatize.privatize import stored
 from saibot.privatize.read import TableLike
-from saibot.privatize.request import Prepared, Progress, ReleaseRequest
+from saibot.privatize.release_request import Prepared, Progress, ReleaseRequest
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, Prepared, ReleaseRequest, privatize
 from saibot.privatize.aggregate import Rows, grid_rows
-from saibot.privatize.prepare import Grid, _short_above
+from saibot.privatize.grid import Grid, _short_above
 from saibot.privatize.read import BackendName, open_table
 from saibot.privatize.schema import resolve_features
 

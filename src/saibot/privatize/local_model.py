@@ -19,7 +19,7 @@ from saibot.privacy.ledger import Ledger
 from saibot.privatize.card import Card
 from saibot.privatize.noise import NoiseSource
 from saibot.privatize.privatize import Released, privatize
-from saibot.privatize.request import Progress, ReleaseRequest
+from saibot.privatize.release_request import Progress, ReleaseRequest
 from saibot.privatize.text_file import is_text_file, records
 
 Cell = str | int | float | bool | None

@@ -24,7 +24,7 @@ from saibot.privacy.ledger import Ledger
 from saibot.privacy.mechanisms import Plan
 from saibot.privatize import Card, Prepared, Released, ReleaseRequest, contribute, privatize
 from saibot.privatize.aggregate import ExactStatistics, aggregate
-from saibot.privatize.local import Cell, _table, read_row
+from saibot.privatize.local_model import Cell, _table, read_row
 from saibot.privatize.noise import NoiseSource, OpenDPNoise
 from saibot.sketch import collect, read_sketch
 

@@ -1,6 +1,6 @@
 """A private request from sketches or their paths. Its noise goes with it, and anyone may see it.
 
-The other way to ask (`saibot.client.local`) is made of the requester's own rows, exact, and stays at home.
+The other way to ask (`saibot.client.exact_request`) is made of the requester's own rows, exact, and stays at home.
 """
 
 from __future__ import annotations

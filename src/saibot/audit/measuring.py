@@ -27,7 +27,7 @@ from saibot.privatize.checking import prepare
 from saibot.privatize.component import component_of
 from saibot.privatize.read import TableLike
 from saibot.privatize.release import NoisyStatistics, choose_grid
-from saibot.privatize.request import Prepared
+from saibot.privatize.release_request import Prepared
 from saibot.privatize.schema import Column, numeric_feature
 
 ARITHMETIC = 1e-9  # what floats lose between a plan and its check

@@ -15,7 +15,7 @@ from saibot.privacy.neighbours import Neighbours
 from saibot.privatize.aggregate import Rows
 from saibot.privatize.card import BoughtBounds, Card, ComponentFacts
 from saibot.privatize.engines import DEFAULT_ENGINE, BackendName, engine_named
-from saibot.privatize.prepare import Grid
+from saibot.privatize.grid import Grid
 from saibot.privatize.schema import Column, ReleaseKey
 
 Progress = Callable[[str, float | None], None]  # what is being done, and how much of it (None: not known)
@@ -37,7 +37,7 @@ class ReleaseRequest:
     calibration: str | None = None
     allocation: str | None = None
     paper_preparation: bool = False
-    model: Literal["central", "local"] = "central"  # local: the table is one individual's own row, see `local.py`
+    model: Literal["central", "local"] = "central"  # local: the table is one individual's own row, see `local_model.py`
     new_version: bool = False
     yes: bool = False  # goes on where the provider would be asked
     part: Literal["train", "test"] | None = None  # of a table that was divided; the card is then `card.for_request(part)`
