@@ -72,7 +72,7 @@ def factor_records(
         with corpus_of(world.domain, sketches) as corpus:
             for kind in requests:
                 request = ask.private(asked.sketch(noise)) if kind == "private" else ask.local
-                choices = {ranking: choose(request, corpus, ranking) for ranking in RANKINGS}
+                choices = {str(ranking): choose(request, corpus, ranking) for ranking in RANKINGS}
                 choices |= _by_factors(request, factors, readings, shared)
                 for ranking, choice in choices.items():
                     worth = worth_of(
