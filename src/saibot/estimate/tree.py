@@ -123,17 +123,19 @@ class Smoother:
     def sweep(self, readings: list[np.ndarray]) -> Swept:
         """The way up."""
         found = Swept([], [], [], [])
-        a = eta = np.zeros_like(readings[0])
+        a = eta = None  # nothing is known below the finest keys
         for level, (node, reading) in enumerate(zip(self._nodes, readings, strict=True)):
-            news = reading - a
-            eta = eta + node.before[0] * news / node.whole
-            found.before.append(a)
-            a = a + node.gain * news + node.b * node.free * eta
+            news = reading if a is None else reading - a
+            evidence = node.before[0] * news / node.whole
+            eta = evidence if eta is None else eta + evidence
+            found.before.append(np.zeros(1) if a is None else a)
+            after = node.b * node.free * eta
+            after = after if a is None else a + node.gain * news + after
             found.news.append(news)
             found.eta.append(eta)
-            found.after.append(a)
+            found.after.append(after)
             if level < len(self._up):
-                a, eta = self._up[level].sum(a), self._up[level].sum(eta * node.kept)
+                a, eta = self._up[level].sum(after), self._up[level].sum(eta * node.kept)
         return found
 
     def means(self, swept: Swept) -> Means:
@@ -174,10 +176,12 @@ class Smoother:
         Sigma is the readings' own covariance. On the way up each reading is compared with what is expected of it, and
         then each u is integrated out: nothing has to be inverted.
         """
-        found = 0.0
-        for node, news, eta in zip(self._nodes, swept.news, swept.eta, strict=True):
+        finest = self._nodes[0]
+        # Of the finest keys both terms come from one reading: together they are this, which does not cancel.
+        found = _pairs(swept.news[0] * (finest.kept / finest.whole), swept.news[0])
+        for node, news, eta in zip(self._nodes[1:], swept.news[1:], swept.eta[1:], strict=True):
             found = found + _pairs(news / node.whole, news) - _pairs(node.free * eta, eta)
-        return np.asarray(found)
+        return found
 
     @cached_property
     def log_determinant(self) -> np.ndarray:

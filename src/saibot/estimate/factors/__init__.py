@@ -13,7 +13,7 @@ from saibot.estimate.factors.learning import GroupedFactors, learn, learn_by_gro
 from saibot.estimate.factors.model import Factors, RankScore, shared_columns
 from saibot.estimate.factors.posterior import Posterior
 from saibot.estimate.factors.readings import KeyTree, Readings
-from saibot.estimate.factors.requests import Denoised, RequestSums, denoised_request, expected_raw_gains
+from saibot.estimate.factors.requests import Denoised, RequestSums, denoised_request, expected_raw_gains, variance_within
 from saibot.estimate.factors.values import FactorValues, apply
 
 __all__ = [
@@ -32,4 +32,5 @@ __all__ = [
     "learn",
     "learn_by_group",
     "shared_columns",
+    "variance_within",
 ]

@@ -68,8 +68,8 @@ class Posterior:
 
     def _less_factors(self, columns: np.ndarray) -> np.ndarray:
         """The readings' column less what the factors' means make of the others."""
-        explained = np.einsum("fbn,bf->bn", columns[1:], self.factor_means * self.tau[:, None])
-        return np.asarray(columns[0] - explained)
+        scaled = (self.factor_means * self.tau[:, None])[:, None, :]
+        return np.asarray(columns[0] - (scaled @ columns[1:].transpose(1, 0, 2))[:, 0])
 
     @cached_property
     def tree_part(self) -> np.ndarray:
@@ -89,8 +89,8 @@ class Posterior:
     @cached_property
     def variance(self) -> np.ndarray:
         """Of each key's value, (B, d)."""
-        D = self.by_factor
-        known = np.einsum("fbd,bfd->bd", D, self.factor_covariance @ D.transpose(1, 0, 2))
+        D = self.by_factor.transpose(1, 0, 2)
+        known = (D * (self.factor_covariance @ D)).sum(axis=1)
         return np.asarray(np.maximum(self._smoother.variances.values[0] + known, 0.0))
 
     def level_squares(self) -> np.ndarray:

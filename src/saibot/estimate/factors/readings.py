@@ -20,7 +20,7 @@ from saibot.estimate.tree import KeyGroups
 from saibot.sketch import KeyDomain, Sketch
 
 PRIOR_KEYS = 4.0  # what a typical spread counts for, in keys whose value is known exactly: as in `estimate_spread`
-CELLS = 2**18  # numbers in an array of a block of tables: few enough for a processor's cache
+CELLS = 2**16  # numbers in an array of a block of tables: few enough for a processor's cache
 
 
 @dataclass(frozen=True)

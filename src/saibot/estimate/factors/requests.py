@@ -21,14 +21,14 @@ LONGEST = 4.0  # root mean squares beyond which a single key does not stand out 
 class RequestSums:
     """A request's table over the d keys of a domain, in the units that its model is fitted in.
 
-    Keys outside the domain are left out; `gram` and `tss` are those of all rows.
+    Keys outside the domain are left out; `inverse` and `tss` are those of all rows.
     """
 
     counts: np.ndarray  # (d,)
     residuals: np.ndarray  # E, (d,): sums of what the current model leaves unexplained
     noise: np.ndarray  # (d,), the variance of the privacy noise in them
     own: np.ndarray  # X, (d, p): sums of [1, features of the current model]
-    gram: np.ndarray  # (p, p), of the same over all rows
+    inverse: np.ndarray  # (p, p), of the Gram matrix A of the same over all rows
     tss: float
     within: float = 0.0  # the residuals' variance within keys: what sampling adds to a key's sum for each of its rows
 
@@ -66,6 +66,20 @@ def denoised_request(factors: Factors, request: RequestSums) -> Denoised:
     return Denoised(means, n * means, scale)
 
 
+def variance_within(counts: np.ndarray, residuals: np.ndarray, noise: np.ndarray, rss: float) -> float:
+    """The residuals' variance within keys, from their sums per key and their whole sum of squares `rss`.
+
+    A key's sum has the variance n^2 between + n within (plus known noise), a row between + within; two equations.
+    """
+    n = np.maximum(counts, 0.0)
+    rows, squares = max(float(n.sum()), 1e-300), float(n @ n)
+    each = max(rss, 0.0) / rows
+    if squares <= rows * (1 + 1e-9):  # one row per key: nothing tells them apart
+        return 0.0
+    between = (float((residuals**2 - noise).sum()) - rows * each) / (squares - rows)
+    return float(np.clip(each - between, 0.0, each))
+
+
 def expected_raw_gains(
     factors: Factors, readings: Readings, tau2: np.ndarray, request: RequestSums, *, own_share: float = OWN_SHARE
 ) -> np.ndarray:
@@ -80,7 +94,6 @@ def expected_raw_gains(
         return np.zeros(len(readings))
     widened = factors.with_direction(direction, own_share) if own_share > 0 else factors
     n, X = np.maximum(request.counts, 0.0), request.own
-    inverse = np.linalg.pinv(request.gram, hermitian=True)
     directions = np.vstack([c, X.T])
     gains = np.zeros(len(readings))
     for block in readings.blocks(1 + widened.rank + len(directions)):
@@ -88,7 +101,8 @@ def expected_raw_gains(
         z, spread = found.deviations, found.covariance_along(directions)
         own = z @ X
         left = (z**2 + found.variance) @ n
-        left -= np.einsum("bp,pq,bq->b", own, inverse, own) + np.einsum("pq,bqp->b", inverse, spread[:, 1:, 1:])
+        left -= np.einsum("bp,pq,bq->b", own, request.inverse, own)
+        left -= np.einsum("pq,bqp->b", request.inverse, spread[:, 1:, 1:])
         with_target = (z @ c) ** 2 + spread[:, 0, 0]
         floor = 1e-9 * ((z**2 + found.variance) @ n) + 1e-300
         gains[block] = with_target / (request.tss * np.maximum(left, floor))

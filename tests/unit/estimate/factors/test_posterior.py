@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from saibot.estimate.factors import Factors, Posterior, RequestSums, denoised_request, expected_raw_gains
+from saibot.estimate.factors import Factors, Posterior, RequestSums, denoised_request, expected_raw_gains, variance_within
 from saibot.estimate.factors.posterior import NOISE_FLOOR
 
 
@@ -123,7 +123,9 @@ def request(rng, *, noise=0.0):
     rest = y - rows @ np.linalg.solve(gram, rows.T @ y)
     sums = np.bincount(place, rest, 60) + noise * rng.normal(size=60)
     own = np.column_stack([np.bincount(place, column, 60) for column in rows.T])
-    asked = RequestSums(n, sums, np.full(60, noise**2), own, gram, float(((y - y.mean()) ** 2).sum()), within=1.0)
+    asked = RequestSums(
+        n, sums, np.full(60, noise**2), own, np.linalg.inv(gram), float(((y - y.mean()) ** 2).sum()), within=1.0
+    )
     return asked, rows, place
 
 
@@ -135,7 +137,7 @@ def test_expected_gains_are_those_of_dense_matrices_with_the_request_s_own_direc
     seen = denoised_request(factors, asked)
     widened = np.column_stack([loadings * 0.9**0.5, seen.direction * 0.1**0.5])
     joined = np.eye(60)[place]  # rows of the request against keys
-    left = joined - rows @ np.linalg.solve(asked.gram, rows.T @ joined)
+    left = joined - rows @ asked.inverse @ (rows.T @ joined)
     R = left.T @ left
     for i in range(len(readings)):
         dense = Dense(readings, i, widened, 0.9 * shares, tau2[i])
@@ -162,7 +164,17 @@ def test_a_denoised_request_is_one_more_table(made, steps):
 def test_a_request_that_is_all_noise_has_no_direction_and_no_expected_gain(made):
     readings, loadings, shares, tau2 = block(made, (), rank=1)
     asked, _, _ = request(np.random.default_rng(9))
-    silent = RequestSums(asked.counts, asked.residuals, np.full(60, 1e6), asked.own, asked.gram, asked.tss)
+    silent = RequestSums(asked.counts, asked.residuals, np.full(60, 1e6), asked.own, asked.inverse, asked.tss)
     factors = Factors(readings.tree, loadings, shares)
     assert denoised_request(factors, silent).direction is None
     assert not expected_raw_gains(factors, readings, tau2, silent).any()
+
+
+def test_the_variance_within_keys_is_told_from_that_between_them():
+    rng = np.random.default_rng(10)
+    place = np.repeat(np.arange(400), 5)
+    rest = 0.7 * rng.normal(size=400)[place] + 1.5 * rng.normal(size=len(place))
+    sums = np.bincount(place, rest) + 3.0 * rng.normal(size=400)
+    found = variance_within(np.full(400, 5.0), sums, np.full(400, 9.0), float(rest @ rest))
+    assert found == pytest.approx(1.5**2, rel=0.1)
+    assert variance_within(np.ones(5), np.ones(5), np.zeros(5), 5.0) == 0.0

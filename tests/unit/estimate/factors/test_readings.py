@@ -119,7 +119,7 @@ def test_values_and_gains_are_finite_and_within_bounds_whatever_comes(readings, 
     assert (found.variance >= 0).all() and (found.tau2 > 0).all()
     d = readings.tree.size
     n = np.arange(d, dtype=float)
-    gram = np.array([[max(n.sum(), 1.0)]])
-    asked = RequestSums(n, np.linspace(-1, 1, d), np.full(d, 0.01), n[:, None], gram, 10.0)
+    inverse = np.array([[1 / max(n.sum(), 1.0)]])
+    asked = RequestSums(n, np.linspace(-1, 1, d), np.full(d, 0.01), n[:, None], inverse, 10.0)
     gains = expected_raw_gains(factors, readings, found.tau2, asked)
     assert ((gains >= 0) & (gains <= 1)).all()
