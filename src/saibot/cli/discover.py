@@ -10,7 +10,7 @@ import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
 from saibot.cli.show import JsonOption, print_json, progress
-from saibot.report.format import plural
+from saibot.report.format import percent, plural
 from saibot.report.terminal import print_table
 
 DATASET = re.compile(r"d[0-9a-f]{16}")  # ids that platforms give
@@ -78,8 +78,7 @@ def _tell(title: str, columns: list[str], found: list[dict[str, Any]], most: int
     for one in found[:most]:
         key, share, signal = one.get("key"), one.get("share") or 0.0, one.get("signal")
         name = one.get("dataset") or one["name"]
-        heard = "–" if signal is None else f"{signal:.0%}"
-        middle = [shown(str(key)), f"{share:.0%}", heard] if "key" in columns else []
+        middle = [shown(str(key)), percent(share), percent(signal)] if "key" in columns else []
         rows.append([shown(name), *middle, shown(one["why"])])
     print_table(title, columns, rows, right=(2, 3) if "key" in columns else ())
     if len(found) > most:
