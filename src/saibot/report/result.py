@@ -78,11 +78,6 @@ class ResultView:
         return any(stage.model.unclear for stage in self.path)
 
     @property
-    def held_out_drawn(self) -> bool:
-        """Whether there is a held-out R² that its noise leaves readable, for the chart to show."""
-        return any(stage.readable is not None for stage in self.path)
-
-    @property
     def with_potential(self) -> bool:
         return any(entry.potential is not None for entry in self.result.ranked)
 
