@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from saibot.cli.report import check_outputs
 from saibot.cli.show import JsonOption, print_json, progress
 from saibot.report.format import number, plural
 from saibot.report.terminal import print_table
@@ -54,7 +55,7 @@ def audit(
     from saibot.audit.run import AuditTerms, run_audit, seed_of, usual_workers
 
     if out is not None:
-        from saibot.audit.report import write_report  # says so now if the packages that draw it are missing
+        check_outputs(report=out / "report.html")
     known = seed if seed is not None else seed_of(out)
     terms = AuditTerms(
         seed=randbelow(1 << 32) if known is None else known,
@@ -71,6 +72,8 @@ def audit(
     with progress(quiet=json) as tell:
         found = run_audit(terms, folder=out, tell=tell)
     if out is not None:
+        from saibot.audit.report import write_report
+
         write_report(found, out)
     if json:
         print_json(found.to_json())

@@ -19,6 +19,7 @@ from saibot.client.tables import read_columns, with_columns, write_augmented
 from saibot.client.values import ValueSource, looked_up
 from saibot.errors import InvalidInput
 from saibot.privatize.read import TableLike
+from saibot.report.result import COLUMNS, rows_of, view_result
 from saibot.safe_file import write_safely
 from saibot.search import Corpus, SearchOptions, SearchRequest, Strategy, search
 from saibot.search.document import domain_listed, result_of
@@ -30,11 +31,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from saibot.report.picture import Picture
-
-RANKED = [
-    *("dataset", "feature", "kind", "key", "gain", "lower", "upper", "potential", "expected"),
-    *("coefficient", "reliability", "coverage", "privacy_share", "rows", "step", "note", "digest"),
-]
 
 
 def find_augmentation(
@@ -96,30 +92,8 @@ class Augmented:
         """The ranked candidates of the first step: gain in R2 with its interval, and the step that took each, if any."""
         import pandas as pd
 
-        taken = self.result.taken
-        rows = [
-            {
-                "dataset": found.dataset,
-                "feature": found.what or None,
-                "kind": found.kind,
-                "key": found.on,
-                "gain": found.gain,
-                "lower": found.interval[0],
-                "upper": found.interval[1],
-                "potential": found.potential,
-                "expected": found.expected,
-                "coefficient": found.coefficient,
-                "reliability": found.reliability,
-                "coverage": found.coverage,
-                "privacy_share": found.privacy_share,
-                "rows": found.rows,
-                "step": taken.get(found.identity),
-                "note": found.note,
-                "digest": found.digest,
-            }
-            for found in self.result.ranked
-        ]
-        return pd.DataFrame(rows, columns=RANKED).astype({"step": "Int64", "rows": "Int64"})
+        frame = pd.DataFrame(rows_of(view_result(self.result)), columns=COLUMNS)
+        return frame.drop(columns="rank").astype({"step": "Int64", "rows": "Int64"})
 
     def path(self) -> pd.DataFrame:
         """R2 step by step, the base model first; a step joins a column, or adds the rows of a dataset."""
@@ -133,7 +107,6 @@ class Augmented:
     def plot(self, path: Path | str | None = None) -> Picture:
         """R2 step by step, and the ranked gains with their intervals: a picture, which notebooks show."""
         from saibot.report.picture import result_picture
-        from saibot.report.result import view_result
 
         drawn = result_picture(view_result(self.result))
         if path is not None:

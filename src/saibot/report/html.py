@@ -58,7 +58,7 @@ def data_block(document: Any) -> Markup:
 
 
 def offline_page(template: str, *, package: str = OWN, created: str | None = None, **context: Any) -> str:
-    """A file by itself, from a template that extends `report.html`; `created` is the day on it, otherwise today."""
+    """A file by itself, from a template that extends `report.html`; `created` is the day on it: today unless given."""
     style = stylesheet()
     return (
         _offline(package)
@@ -66,7 +66,7 @@ def offline_page(template: str, *, package: str = OWN, created: str | None = Non
         .render(
             style=Markup(style),
             style_digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
-            created=created or datetime.now(UTC).date().isoformat(),
+            created=datetime.now(UTC).date().isoformat() if created is None else created,
             **context,
         )
     )

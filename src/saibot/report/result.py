@@ -78,11 +78,6 @@ class ResultView:
         return any(stage.model.unclear for stage in self.path)
 
     @property
-    def held_out_drawn(self) -> bool:
-        """Whether there is a held-out R² that its noise leaves readable, for the chart to show."""
-        return any(stage.readable is not None for stage in self.path)
-
-    @property
     def with_potential(self) -> bool:
         return any(entry.potential is not None for entry in self.result.ranked)
 
@@ -153,19 +148,26 @@ def view_result(document: Result | Mapping[str, Any]) -> ResultView:
     return ResultView(result, tuple(entries), tuple(path), several_keys)
 
 
+def rows_of(view: ResultView) -> list[list[str | float | None]]:
+    """The ranked candidates, one row each, under `COLUMNS`: what spreadsheets and data frames have of them."""
+    rows: list[list[str | float | None]] = []
+    for candidate in view.entries:
+        entry = candidate.entry
+        rows.append([
+            candidate.place, entry.dataset, entry.what or None, entry.kind, entry.on,
+            entry.gain, *entry.interval, entry.potential, *(entry.potential_interval or (None, None)),
+            entry.expected, entry.coefficient, *(entry.coefficient_interval or (None, None)), entry.reliability,
+            entry.privacy_share, entry.coverage, entry.rows, candidate.step, entry.note, entry.digest,
+        ])  # fmt: skip
+    return rows
+
+
 def result_csv(view: ResultView) -> str:
     """The ranked candidates, one line each, for spreadsheets."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(COLUMNS)
-    for row in view.entries:
-        entry = row.entry
-        writer.writerow([
-            row.place, _text(entry.dataset), _text(entry.what), entry.kind, _text(entry.on),
-            entry.gain, *entry.interval, entry.potential, *(entry.potential_interval or (None, None)),
-            entry.expected, entry.coefficient, *(entry.coefficient_interval or (None, None)), entry.reliability,
-            entry.privacy_share, entry.coverage, entry.rows, row.step, _text(entry.note), entry.digest,
-        ])  # fmt: skip
+    writer.writerows([_harmless(cell) if isinstance(cell, str) else cell for cell in row] for row in rows_of(view))
     return out.getvalue()
 
 
@@ -178,9 +180,8 @@ def file_name(view: ResultView, suffix: str) -> str:
     )
 
 
-def _text(cell: str | None) -> str:
+def _harmless(text: str) -> str:
     """Spreadsheets run cells that begin like a formula; names come from strangers, so such cells become plain text."""
-    text = cell or ""
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 

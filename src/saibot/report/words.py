@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from saibot.privacy.mechanisms import mechanism_named
-from saibot.report.format import count, number, plural
+from saibot.report.format import NOTHING, count, number, percent, plural
 
+PLAN_HEADS = ("where", "what", "sensitivity", "noise σ", "σ off the diagonal")
 ORDERS = {0: "counts", 1: "sums", 2: "sums of products"}
 
 
@@ -89,19 +90,38 @@ def mechanism(id: str, layout: str) -> tuple[str, str]:
     return entry.description, entry.layout(layout).description
 
 
-def plan_rows(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The blocks of a plan as rows of a table for people."""
+def plan_rows(plan: Mapping[str, Any]) -> list[list[str]]:
+    """The blocks of a plan as rows of a table for people, under `PLAN_HEADS`."""
     rows = []
     for block in plan["blocks"]:
         what = ORDERS.get(block["order"], f"moments of order {block['order']}")
-        rows.append({
-            "where": "whole table" if block["scope"] == "global" else _level(block["level"]),
-            "what": f"{what}, around the mean" if block.get("centred") else what,
-            "sensitivity": block["sensitivity"],
-            "sigma": block["sigma"],
-            "sigma_offdiagonal": block.get("sigma_offdiagonal"),
-        })  # fmt: skip
+        rows.append([
+            "whole table" if block["scope"] == "global" else _level(block["level"]),
+            f"{what}, around the mean" if block.get("centred") else what,
+            number(block["sensitivity"]),
+            number(block["sigma"]),
+            number(block.get("sigma_offdiagonal")),
+        ])  # fmt: skip
     return rows
+
+
+def preview_rows(preview: Mapping[str, Any]) -> list[list[str]]:
+    """What to expect of a release, each with its name; errors are shares of half the width of a feature's bounds."""
+    found = [
+        ("error of a feature's overall mean", _error(preview["mean_error"])),
+        ("error of its standard deviation", _error(preview["deviation_error"])),
+        ("rows per key", number(preview["rows_per_key"], 3)),
+        ("error of one key's mean, before shrinkage", _error(preview["value_error"])),
+        (
+            "rows per key at which half is left (moderate differences, one level)",
+            number(preview["rows_for_half"], 3),
+        ),
+        (
+            "smallest gain in R² that a private request can tell from none, as far as privacy noise goes",
+            number(preview["detectable_gain"], 2),
+        ),
+    ]
+    return [[name, told] for name, told in found if told != NOTHING]
 
 
 def key_words(key: Mapping[str, Any] | None) -> str:
@@ -115,6 +135,12 @@ def key_words(key: Mapping[str, Any] | None) -> str:
 
 def _level(level: int) -> str:
     return "per key" if level == 0 else f"per coarser key, level {level}"
+
+
+def _error(share: float | None) -> str:
+    if share is None:
+        return NOTHING
+    return f"± {percent(share, 1 if share >= 0.01 else 0)}"
 
 
 def _except(delta: float) -> str:

@@ -69,6 +69,12 @@ def test_a_search_says_that_it_cannot_draw_before_it_reads_anything(tmp_path: Pa
         assert done.returncode == 1 and "saibot[report]" in done.stderr
 
 
+@pytest.mark.parametrize("package", ["jinja2", "vl_convert"])
+def test_an_audit_says_that_it_cannot_draw_before_it_compares_anything(tmp_path: Path, package: str) -> None:
+    done = run_without((package,), "audit", "--full", "--out", "found", cwd=tmp_path)
+    assert done.returncode == 1 and "saibot[report]" in done.stderr and not (tmp_path / "found").exists()
+
+
 def test_the_terminal_needs_no_extra(folder: Path) -> None:
     done = run_without((*PLATFORM, "jinja2", "markupsafe", "vl_convert"), "report", "result.json", cwd=folder)
     assert done.returncode == 0, done.stderr

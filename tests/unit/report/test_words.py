@@ -39,3 +39,31 @@ def test_several_rows_per_individual_are_said() -> None:
     said = _said(rows_per_individual=3)
     assert any("up to 3" in line for line in said.protected)
     assert any("more than 3" in line for line in said.not_protected)
+
+
+def test_a_plan_is_told_block_by_block_with_blanks_where_a_number_has_no_meaning() -> None:
+    blocks = [
+        {"scope": "key", "level": 0, "order": 0, "sensitivity": 1.0, "sigma": 9.451},
+        {
+            "scope": "global",
+            "level": 0,
+            "order": 2,
+            "sensitivity": 2.0,
+            "sigma": 1e-7,
+            "sigma_offdiagonal": 0.5,
+            "centred": True,
+        },
+    ]
+    assert words.plan_rows({"blocks": blocks}) == [
+        ["per key", "counts", "1", "9.451", "–"],
+        ["whole table", "sums of products, around the mean", "2", "1×10⁻⁷", "0.5"],
+    ]
+    assert all(len(row) == len(words.PLAN_HEADS) for row in words.plan_rows({"blocks": blocks}))
+
+
+def test_a_preview_tells_what_it_knows_and_leaves_out_what_it_does_not() -> None:
+    unknown = ("deviation_error", "rows_per_key", "value_error", "rows_for_half", "detectable_gain")
+    preview = {"mean_error": 0.048, **dict.fromkeys(unknown)}
+    assert words.preview_rows(preview) == [["error of a feature's overall mean", "± 4.8 %"]]
+    told = words.preview_rows(preview | {"mean_error": 0.00083, "rows_per_key": 274.2})
+    assert told == [["error of a feature's overall mean", "± 0.083 %"], ["rows per key", "274"]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class SketchFacts:
-    plan: list[dict[str, Any]]
+    plan: list[list[str]]  # see `words.PLAN_HEADS`
     noise: str
     mu: float | None
     bound: float

@@ -21,6 +21,7 @@ from saibot.privacy import Budget, Neighbours
 from saibot.privacy.budget import exact_decimal
 from saibot.privacy.mechanisms import DEFAULT, PlanRequest, mechanism_named
 from saibot.report import sketch_charts
+from saibot.report.words import preview_rows
 
 CURVE = ("0.1", "0.2", "0.5", "1", "2", "4", "8")
 MOST = {"rows": 10**9, "keys": 10**7, "features": 100}
@@ -70,11 +71,12 @@ def answer(asked: Asked) -> dict[str, Any]:
             expected = _preview(asked)
             points = _curve(asked) if expected.reliability is not None else ()
     except SaibotError as problem:
-        return {"expected": None, "problem": problem, "chart": None, "command": ""}
+        return {"expected": None, "rows": [], "problem": problem, "chart": None, "command": ""}
     finally:
         _WAITING.release()
     chart = sketch_charts.reliability(points, float(asked.epsilon)) if points else None
-    return {"expected": expected, "problem": None, "chart": chart, "command": _command(asked)}
+    rows = preview_rows(expected.to_json())
+    return {"expected": expected, "rows": rows, "problem": None, "chart": chart, "command": _command(asked)}
 
 
 @lru_cache(4096)
