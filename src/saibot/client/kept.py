@@ -12,7 +12,7 @@ from pathlib import Path
 from saibot.client.cache import SketchCache
 from saibot.domains import KnownDomains, NamedDomain
 from saibot.domains.file import card_of, read_domain, write_domain
-from saibot.domains.finding import spelled_out
+from saibot.domains.finding import shipped_vocabulary, spelled_out
 from saibot.domains.registry import SUFFIX
 from saibot.errors import InvalidDomain, InvalidInput
 from saibot.safe_file import write_safely
@@ -36,8 +36,8 @@ class Kept:
         return read_sketch(self.cache.path(digest))
 
     def domain(self, part: NamedDomain) -> KeyDomain | None:
-        """The domain of a sketch's key with its coarser levels, if its id spells it out or it was kept."""
-        return KnownDomains((spelled_out, self._kept_domain)).find(part)
+        """The domain of a sketch's key with its coarser levels, if its id spells it out, it ships, or it was kept."""
+        return KnownDomains((spelled_out, shipped_vocabulary, self._kept_domain)).find(part)
 
     def _kept_domain(self, part: NamedDomain) -> KeyDomain | None:
         path = self._domain_path(part.digest)
