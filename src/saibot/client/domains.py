@@ -20,11 +20,13 @@ from saibot.domains import (
     DomainRegistry,
     KnownDomains,
     UnknownDomain,
+    doubt,
     imported_domains,
     keys_digest,
     level_domain,
     named_domain,
 )
+from saibot.domains.domain import range_name
 from saibot.domains.finding import registered
 from saibot.domains.generated import PREFIXES
 from saibot.domains.meaning import meaning
@@ -161,6 +163,15 @@ def import_domain_file(
     return domain
 
 
+def doubt_of_guess(column: KeyColumn, domain: KeyDomain) -> str:
+    """What to ask where a column's bare numbers were taken for those of a domain that is not called like it."""
+    told = meaning(domain.id)
+    names = (column.name.casefold(), column.column.casefold())
+    if told is not None and any(told in name or name in told for name in names):
+        return ""
+    return doubt(column.name, domain.id, domain.values)
+
+
 def opened(domain: KeyDomain, ids_by_part: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """The key domains of a corpus that this one is part of the way to: some part of their key is a function of it."""
     levels = (domain.with_levels([name]).level_values(1) for name, _ in domain.parents)
@@ -169,7 +180,13 @@ def opened(domain: KeyDomain, ids_by_part: Mapping[str, frozenset[str]]) -> froz
 
 
 def best_domains(name: str, column: str, fits: Sequence[Fit]) -> KeyColumn | None:
-    """The domain that covers most of a column, then others of weight that open something new; None where none opens any."""
+    """The domain that covers most of a column, then others of weight that open something new; None where none opens any.
+
+    Where a range of numbers has the column's name, ranges of other names are something else.
+    """
+    names = {name.casefold(), column.casefold()}
+    if any(range_name(fit.domain.id) in names for fit in fits):
+        fits = [fit for fit in fits if range_name(fit.domain.id) in (None, *names)]
     chosen: list[KeyDomain] = []
     seen: set[str] = set()
     for fit in fits:
