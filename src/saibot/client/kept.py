@@ -36,8 +36,8 @@ class Kept:
         return read_sketch(self.cache.path(digest))
 
     def domain(self, part: NamedDomain) -> KeyDomain | None:
-        """The domain of a sketch's key with its coarser levels, if its id spells it out, it ships, or it was kept."""
-        return KnownDomains((spelled_out, shipped_vocabulary, self._kept_domain)).find(part)
+        """The domain of a sketch's key with its coarser levels, if its id spells it out, it was kept, or it ships."""
+        return KnownDomains((spelled_out, self._kept_domain, shipped_vocabulary)).find(part)
 
     def _kept_domain(self, part: NamedDomain) -> KeyDomain | None:
         path = self._domain_path(part.digest)

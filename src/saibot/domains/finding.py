@@ -48,9 +48,12 @@ class KnownDomains:
 
     @classmethod
     def of(cls, given: Iterable[KeyDomain] = (), registry: DomainRegistry | None = None) -> KnownDomains:
-        """Domains at hand first, then those that an id spells out, those that ship, and those of a registry."""
+        """Domains at hand first, then those that an id spells out, those of a registry, and those that ship.
+
+        What ships comes last because some packages take seconds to read; by its digest it is the same domain anywhere.
+        """
         kept = () if registry is None else (registered(registry),)
-        return cls((among(tuple(given)), spelled_out, shipped_vocabulary, *kept))
+        return cls((among(tuple(given)), spelled_out, *kept, shipped_vocabulary))
 
     def find(self, part: NamedDomain) -> KeyDomain | None:
         return next((found for source in self.sources if (found := source(part)) is not None), None)
