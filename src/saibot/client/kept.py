@@ -13,7 +13,7 @@ from pathlib import Path
 from saibot.client.cache import SketchCache
 from saibot.domains import KnownDomains, NamedDomain
 from saibot.domains.file import card_of, read_domain, write_domain
-from saibot.domains.finding import spelled_out
+from saibot.domains.finding import shipped_vocabulary, spelled_out
 from saibot.domains.registry import SUFFIX
 from saibot.errors import InvalidDomain, InvalidInput
 from saibot.safe_file import write_safely
@@ -53,8 +53,8 @@ class Kept:
         return found
 
     def domain(self, part: NamedDomain) -> KeyDomain | None:
-        """The domain of a sketch's key with its coarser levels, if its id spells it out or it was kept."""
-        return KnownDomains((spelled_out, self._kept_domain)).find(part)
+        """The domain of a sketch's key with its coarser levels, if its id spells it out, it was kept, or it ships."""
+        return KnownDomains((spelled_out, self._kept_domain, shipped_vocabulary)).find(part)
 
     def _kept_domain(self, part: NamedDomain) -> KeyDomain | None:
         path = self._domain_path(part.digest)
