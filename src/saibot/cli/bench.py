@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,16 @@ import typer
 
 from saibot.cli.checkout import find_research
 from saibot.cli.show import JsonOption, print_json, progress
+from saibot.errors import InvalidInput
 from saibot.report.format import number
 from saibot.report.terminal import print_table
+
+
+class BenchEngine(StrEnum):
+    """Where a search is measured."""
+
+    threads = "threads"
+    gpu = "gpu"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -53,6 +62,7 @@ def bench_search(
     candidates: Annotated[int, typer.Option(help="Candidates of one feature each.", min=10)] = 10_000,
     keys: Annotated[int, typer.Option(help="Keys of the domain.", min=2)] = 1000,
     rows: Annotated[int, typer.Option(help="Rows of the request.", min=10)] = 20_000,
+    engine: Annotated[BenchEngine, typer.Option(help="Where: threads of this machine, or a GPU.")] = BenchEngine.threads,
     report: Annotated[Path | None, typer.Option(help="Folder for a figure of how the cost grows.")] = None,
     larger_than_memory: Annotated[
         bool, typer.Option("--larger-than-memory", help="Instead: write and search a corpus larger than memory.")
@@ -64,6 +74,9 @@ def bench_search(
         _bench_memory(json)
         return
     find_research("saibot bench")
+    if engine is BenchEngine.gpu:
+        _bench_gpu(candidates, keys, json)
+        return
     from research.benchmarks import scaling, search
 
     with progress(quiet=json) as tell:
@@ -82,6 +95,29 @@ def bench_search(
         ["float32 values against float64, the sweep alone", f"{number(found.float32_speedup, 3)}×"],
     ]
     print_table(f"{candidates:,} candidates, {keys:,} keys, {rows:,} rows", ["", "per candidate"], table, right=(1,))
+
+
+def _bench_gpu(candidates: int, keys: int, json: bool) -> None:
+    from research.benchmarks.gpu import bench_gpu
+
+    try:
+        import torch
+        import triton  # noqa: F401
+    except ImportError:
+        torch = None
+    if torch is None or not torch.cuda.is_available():
+        raise InvalidInput("no GPU is to be had here.", hint="On a machine with one, install saibot[gpu].")
+    found = bench_gpu(candidates=candidates, keys=keys)
+    if json:
+        print_json(found)
+        return
+    table = [
+        ["a greedy step, the best 50 back", f"{number(found['step_ms'], 3)} ms"],
+        ["reading all values once", f"{number(found['read_once_ms'], 3)} ms"],
+        ["share of the rate of reading", f"{number(100 * found['fraction_of_read_rate'], 3)} %"],
+        ["relative error of gains", f"{found['relative_errors']['gain']:.1g}"],
+    ]
+    print_table(f"{candidates:,} candidates, {keys:,} keys, {found['device']}", ["", ""], table, right=(1,))
 
 
 def bench_platform(

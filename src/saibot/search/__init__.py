@@ -3,8 +3,12 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from saibot.search import rankings as _rankings  # noqa: F401  (whoever searches knows how candidates can be ranked)
-from saibot.wire import SearchOptions
+try:
+    from saibot.search import rankings as _rankings  # noqa: F401  (whoever searches knows how candidates can be ranked)
+    from saibot.wire import SearchOptions
+except ModuleNotFoundError as missing:
+    if missing.name != "pydantic":  # without it sweeps and scores work all the same: machines with a GPU have little else
+        raise
 
 if TYPE_CHECKING:
     from saibot.search.corpus import Corpus

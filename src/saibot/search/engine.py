@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from saibot.errors import InvalidInput
 from saibot.search.corpus import Corpus
 from saibot.search.hops import hop_shards
 from saibot.search.key_maps import View, Views
 from saibot.search.potential import potential_scores
 from saibot.search.request import SearchRequest
-from saibot.search.scoring import Base, Scores, score
+from saibot.search.scoring import Base, score
 from saibot.search.shard import ShardRows
 from saibot.search.state import State
 from saibot.search.sweep import sweep
@@ -77,20 +78,26 @@ def identity(group: Group) -> Identity:
 
 @dataclass(frozen=True)
 class Board:
-    """The scores of all candidates at one step, as plain arrays; candidates are numbered through all shards."""
+    """The scores of all candidates at one step; candidates are numbered through all shards.
 
-    gain: np.ndarray
-    lower: np.ndarray
-    deviation: np.ndarray
-    coefficient: np.ndarray
+    Arrays, or columns in a GPU's memory (`saibot.search.gpu.DeviceColumn`) that are indexed and read like arrays.
+    """
+
+    gain: Any
+    lower: Any
+    deviation: Any
+    coefficient: Any
     keys: np.ndarray  # with rows, in the candidate's domain
     features: np.ndarray | None = None  # of each candidate; None: one
     wald: np.ndarray | None = None  # of several features: their joint test statistic
     rank: tuple[np.ndarray, np.ndarray] | None = None  # another gain, and its lower bound, to order by
+    device_rank: Any = None  # on a GPU, what `order` orders by there
 
     def order(self, most: int | None = None) -> np.ndarray:
         """Best first: by lower bound, and by gain among those whose bound is 0. Only the first `most` are sorted out."""
-        gain, lower = self.rank or (self.gain, self.lower)
+        if self.device_rank is not None and self.rank is None and most is not None:
+            return np.asarray(self.device_rank.best(most))
+        gain, lower = self.rank or (np.asarray(self.gain), np.asarray(self.lower))
         rank = np.where(lower > 0, 1 + lower, gain * (1 - 1e-9))
         if most is None or most >= len(rank):
             return np.argsort(-rank, kind="stable")
@@ -115,7 +122,7 @@ class Engine:
         self._groups = [dataset_groups(shard) for _, shard in self._parts] if options.whole_datasets else None
         sizes = [len(shard) for _, shard in self._parts] if self._groups is None else [len(g[0]) for g in self._groups]
         self._starts = np.cumsum([0, *sizes])
-        self._device = _device(options.device)
+        self._device = _device(options)
         self._resident: dict[int, Any] = {}
         self.unreachable = {  # key domains, and why the request does not reach them
             id: "the request has no key" if known is None else known.why_not(id) for id in corpus.key_ids if id not in views
@@ -154,19 +161,21 @@ class Engine:
 
     def board(self, state: State, *, quantile: float, potential: bool = False) -> Board:
         """One sweep over everything; by usable gain, or by potential gain."""
+        if self._device is not None and self._parts:
+            return self._board_on_gpu(state, quantile, potential=potential)
         found: list[dict[str, np.ndarray]] = []
         at = None
         for part, (view, shard) in enumerate(self._parts):
             if view is not at:  # the shards of a view follow each other, and many of them are small
                 at, base = view, state.base(view.index, view.size)
-            first, second = sweep(self._values(part, shard), base.linear, base.square)
+            first, second = sweep(shard.values, base.linear, base.square)
             if self._groups is None:
-                columns = _host_columns(score(first, second, base, quantile=quantile))
+                columns = dict(vars(score(first, second, base, quantile=quantile)))
                 if potential:
                     columns |= _potential(shard, columns, base, quantile)
             else:
                 starts, sizes = self._groups[part]
-                joint = score_datasets(shard, _host(first), starts, sizes, base, quantile=quantile)
+                joint = score_datasets(shard, first, starts, sizes, base, quantile=quantile)
                 # Of datasets the potential is ranked as far as the usable gain is clear of its noise.
                 share = joint.lower / np.maximum(joint.gain, 1e-300)
                 columns = {name: getattr(joint, name) for name in ("gain", "lower", "deviation", "wald", "potential")}
@@ -190,14 +199,35 @@ class Engine:
             found += [int(self._starts[part]) + int(place) for place in np.flatnonzero(own)]
         return frozenset(found)
 
-    def _values(self, part: int, shard: ShardRows) -> Any:
-        if self._device is None:
-            return shard.values
-        if part not in self._resident:
-            import torch
+    def _board_on_gpu(self, state: State, quantile: float, *, potential: bool) -> Board:
+        """The same where the values live in a GPU's memory: what is not asked for stays there."""
+        from saibot.search import gpu
 
-            self._resident[part] = torch.from_numpy(np.array(shard.values)).to(self._device)
-        return self._resident[part]
+        found, keys, bounds, at = [], [], [], None
+        for part, (view, shard) in enumerate(self._parts):
+            if view is not at:
+                at, base = view, state.base(view.index, view.size)
+            if part not in self._resident:
+                self._resident[part] = gpu.resident(shard.values)
+            scores = gpu.score_on_gpu(self._resident[part], base, quantile=quantile)
+            found.append(scores)
+            keys.append(np.full(len(shard), base.keys))
+            if potential:
+                columns = {name: np.asarray(gpu.DeviceColumn([scores.column(name)])) for name in ("gain", "deviation")}
+                bounds.append(_potential(shard, columns, base, quantile))
+        whole = {name: gpu.DeviceColumn([scores.column(name) for scores in found]) for name in gpu.SCORES}
+        raw = (
+            [np.concatenate([part[name] for part in bounds]) for name in ("potential", "potential_lower")] if bounds else []
+        )
+        return Board(
+            gain=whole["gain"],
+            lower=whole["lower"],
+            deviation=whole["deviation"],
+            coefficient=whole["coefficient"],
+            keys=np.concatenate(keys),
+            rank=(raw[0], raw[1]) if raw else None,
+            device_rank=whole["rank"],
+        )
 
 
 def _potential(shard: ShardRows, scores: dict[str, np.ndarray], base: Base, quantile: float) -> dict[str, np.ndarray]:
@@ -205,10 +235,6 @@ def _potential(shard: ShardRows, scores: dict[str, np.ndarray], base: Base, quan
     reliability = shard.numbers["reliability"] if "via" not in shard.text else np.ones(len(shard))
     found, lower = potential_scores(scores["gain"], scores["deviation"], base, reliability=reliability, quantile=quantile)
     return {"potential": found, "potential_lower": lower}
-
-
-def _host_columns(scores: Scores) -> dict[str, np.ndarray]:
-    return {name: _host(getattr(scores, name)) for name in ("gain", "lower", "deviation", "coefficient")}
 
 
 def _sound(shard: ShardRows) -> ShardRows:
@@ -220,22 +246,19 @@ def _sound(shard: ShardRows) -> ShardRows:
     return shard if sound.all() else shard.take(sound)
 
 
-def _device(wanted: str) -> str | None:
+def _device(options: SearchOptions) -> str | None:
     """The torch device to sweep on, or None for numpy. `auto` takes a GPU where torch is there and sees one."""
-    if wanted == "cpu":
+    if options.device == "cpu" or (options.device == "auto" and options.whole_datasets):
         return None
+    if options.whole_datasets:
+        raise InvalidInput("whole datasets are scored by the processor.", hint="Search with --device cpu.")
     try:
         import torch
+        import triton  # noqa: F401
     except ImportError:
         torch = None
     if torch is not None and torch.cuda.is_available():
         return "cuda"
-    if wanted == "cuda":
-        from saibot.errors import InvalidInput
-
-        raise InvalidInput("no GPU is to be had here.", hint="Install torch with CUDA, or search with --device cpu.")
+    if options.device == "cuda":
+        raise InvalidInput("no GPU is to be had here.", hint="Install saibot[gpu], or search with --device cpu.")
     return None
-
-
-def _host(values: Any) -> np.ndarray:
-    return values if isinstance(values, np.ndarray) else np.asarray(values.cpu().numpy())

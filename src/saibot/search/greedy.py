@@ -226,7 +226,7 @@ def explain_dropped(engine: Engine, board: Board, corpus: Corpus) -> tuple[Dropp
     for reason, hit in (
         ("it is the request's own dataset", own),
         ("its values are all noise at this key: too few rows per key for the budget", noise),
-        ("its gain is not clear of its noise", ~noise & ~own & (board.lower <= 0)),
+        ("its gain is not clear of its noise", ~noise & ~own & (np.asarray(board.lower) <= 0)),
     ):
         numbers = np.flatnonzero(hit)
         if len(numbers):

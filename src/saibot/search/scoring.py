@@ -1,6 +1,6 @@
 """From moments to gains: what adding each candidate to the current model would explain, with its uncertainty.
 
-Written once for numpy and torch. With the current features u (the constant first), the target y and a candidate's values z:
+With the current features u (the constant first), the target y and a candidate's values z:
 the part of z that u does not explain has sum of squares r = zz - a' A^-1 a, its product with the current residual is
 v = zy - a' theta, and the gain in R2 is v^2 / (r TSS): the full model's, by block elimination, not a shortcut on residuals.
 
@@ -14,7 +14,6 @@ the E_k what the candidate itself explains, about v^2/r times the rows per key.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -44,50 +43,34 @@ class Base:
 
 @dataclass(frozen=True)
 class Scores:
-    """Per candidate: gain in R2, the bound it is ranked by, and its coefficient. Arrays of numpy or torch."""
+    """Per candidate: gain in R2, the bound it is ranked by, and its coefficient."""
 
-    gain: Any
-    lower: Any
-    deviation: Any  # standard deviation of sqrt(gain)
-    coefficient: Any
+    gain: np.ndarray
+    lower: np.ndarray
+    deviation: np.ndarray  # standard deviation of sqrt(gain)
+    coefficient: np.ndarray
 
 
-def score(first: Any, second: Any, base: Base, *, quantile: float) -> Scores:
+def score(first: np.ndarray, second: np.ndarray, base: Base, *, quantile: float) -> Scores:
     """All candidates at once, one feature each; `first` and `second` are the sweep's moments."""
-    if isinstance(first, np.ndarray):
-        xp: Any = np
-        inverse, theta = base.inverse, base.theta
-    else:
-        import torch
-
-        xp = torch
-        inverse = torch.as_tensor(base.inverse, dtype=first.dtype, device=first.device)
-        theta = torch.as_tensor(base.theta, dtype=first.dtype, device=first.device)
     p = base.size
     along, with_target, weighted = first[:, :p], first[:, p], first[:, p + 1]
     squares, weighted_squares = second[:, 0], second[:, 1]
     centre = along[:, 0] / max(base.count, 1.0)
     own = squares - centre * along[:, 0]  # spread of z around its mean
-    left = squares - ((inverse @ along.T) * along.T).sum(0)
-    left = xp.where(left < LEAST_SHARE * own, LEAST_SHARE * own, left)
-    usable = own > 1e-12 * (abs(squares) + 1e-300)
-    left = xp.where(usable, left, xp.ones_like(left))
-    product = with_target - along @ theta - centre * base.residual_total
-    product = xp.where(usable, product, xp.zeros_like(left))
+    left = squares - ((base.inverse @ along.T) * along.T).sum(0)
+    usable = own > 1e-12 * (np.abs(squares) + 1e-300)
+    left = np.where(usable, np.maximum(left, LEAST_SHARE * own), 1.0)
+    product = np.where(usable, with_target - along @ base.theta - centre * base.residual_total, 0.0)
     variance = weighted_squares - 2 * centre * weighted + centre * centre * base.weight_total
-    spread = xp.sqrt(xp.where(variance > 0, variance, xp.zeros_like(variance)))
+    spread = np.sqrt(np.maximum(variance, 0.0))
     explained = product * product / left * (base.rows_per_key / max(base.weight_total, 1e-300))
-    explained = xp.where(explained > MOST_EXPLAINED, xp.full_like(explained, MOST_EXPLAINED), explained)
+    explained = np.minimum(explained, MOST_EXPLAINED)
     scale = left * max(base.tss, 1e-300)
-    clear = abs(product) - quantile * spread
-    clear = xp.where(clear > 0, clear, xp.zeros_like(clear))
+    clear = np.maximum(np.abs(product) - quantile * spread, 0.0)
     return Scores(
-        gain=_at_most_one(xp, product * product / scale),
-        lower=_at_most_one(xp, clear * clear / scale),
-        deviation=spread * xp.sqrt((1 - explained) / scale),
+        gain=np.minimum(product * product / scale, 1.0),
+        lower=np.minimum(clear * clear / scale, 1.0),
+        deviation=spread * np.sqrt((1 - explained) / scale),
         coefficient=product / left,
     )
-
-
-def _at_most_one(xp: Any, values: Any) -> Any:
-    return xp.where(values > 1, xp.ones_like(values), values)

@@ -1,8 +1,8 @@
 """The sweep: one pass over a shard's values that gives every candidate its moments with the request.
 
 For values Z (candidates x keys) it computes Z @ linear and (Z*Z) @ square (two columns): the only part of a search whose
-cost grows with candidates times keys. Three ways to the same numbers: a fused kernel compiled by numba, which reads each
-value once; blocked numpy on threads; and torch, for values that live on a GPU.
+cost grows with candidates times keys. Two ways to the same numbers: a fused kernel compiled by numba, which reads each value
+once, and blocked numpy; both on threads. Values that live on a GPU are swept and scored there (`saibot.search.gpu`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,10 @@ from typing import Any
 import numpy as np
 
 LEAST_BLOCK, MOST_BLOCK = 256, 8192  # candidates a thread takes at a time
-GPU_BLOCK = 65_536
 
 
-def sweep(values: Any, linear: np.ndarray, square: np.ndarray) -> tuple[Any, Any]:
-    """Moments (N, p) and (N, q). On a GPU they stay there; otherwise they are float64 arrays."""
-    if not isinstance(values, np.ndarray):
-        return _sweep_torch(values, linear, square)
+def sweep(values: np.ndarray, linear: np.ndarray, square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Moments (N, p) and (N, q), float64."""
     values = values.view()
     values.flags.writeable = False  # mapped values are read-only anyway; so one compiled kernel serves all
     fused, rows = _kernel()
@@ -114,18 +111,3 @@ def _in_numpy(
     part = values[start:stop]
     first[:, start:stop] = linear @ part.T
     second[:, start:stop] = square @ (part * part).T
-
-
-def _sweep_torch(values: Any, linear: np.ndarray, square: np.ndarray) -> tuple[Any, Any]:
-    import torch
-
-    def weights(array: np.ndarray) -> Any:
-        return torch.as_tensor(np.ascontiguousarray(array), dtype=values.dtype, device=values.device)
-
-    left, right = weights(linear), weights(square)
-    firsts, seconds = [], []
-    for start in range(0, len(values), GPU_BLOCK):  # squares of a block at a time: the whole would double the memory
-        part = values[start : start + GPU_BLOCK]
-        firsts.append(part @ left)
-        seconds.append((part * part) @ right)
-    return torch.cat(firsts).double(), torch.cat(seconds).double()
