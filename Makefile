@@ -36,7 +36,7 @@ check: $(READY) ## lint, formatting, types, and who may import whom
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-docs: $(READY) ## write the reference pages: commands, HTTP, settings
+docs: $(READY) ## write the reference pages: commands, HTTP, settings, vocabularies
 	@$(BIN)/python docs/generate.py
 
 bench: $(READY) ## speed side by side with a plain GROUP BY, as ratios

@@ -1,5 +1,6 @@
 """Write the reference pages from what they are about: cli.md from the commands' help, http.md from the OpenAPI document,
-settings.md from the platform's settings. `make docs` runs this; a test fails where a page is not what this would write.
+settings.md from the platform's settings, vocabularies.md from the key vocabularies that ship. `make docs` runs this; a test
+fails where a page is not what this would write.
 """
 
 from __future__ import annotations
@@ -10,13 +11,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import typer
+
 DOCS = Path(__file__).parent
 NOTE = "<!-- Written by docs/generate.py (make docs). Change the source, not this page. -->\n"
 METHODS = ("get", "put", "post", "delete")
 
 
 def pages() -> dict[str, str]:
-    return {"cli.md": cli_page(), "http.md": http_page(), "settings.md": settings_page()}
+    return {
+        "cli.md": cli_page(),
+        "http.md": http_page(),
+        "settings.md": settings_page(),
+        "vocabularies.md": vocabularies_page(),
+    }
 
 
 # ------------------------------------------------------------------------------------------------ commands
@@ -60,10 +68,11 @@ def cli_page() -> str:
     ]
     for name, command in commands():
         lines += [f"## saibot {name}", "", _prose(command.help), ""]
-        arguments = [one for one in command.params if one.param_type_name == "argument"]
+        params = command.get_params(typer.Context(command))
+        arguments = [one for one in params if one.param_type_name == "argument"]
         usage = " ".join(["saibot", name, *(_usage(one) for one in arguments), "[OPTIONS]"])
         lines += ["```", usage, "```", "", "| | default | |", "|---|---|---|"]
-        for one in [*arguments, *(one for one in command.params if one not in arguments)]:
+        for one in [*arguments, *(one for one in params if one not in arguments)]:
             if one.name in ("help", "install_completion", "show_completion"):
                 continue
             lines.append(f"| {_spelling(one)} | {_default(one)} | {_cell(getattr(one, 'help', None) or '')} |")
@@ -207,6 +216,84 @@ def settings_page() -> str:
 
 def _value(value: object) -> str:
     return "" if value is None else f"`{value}`"
+
+
+# ------------------------------------------------------------------------------------------------ vocabularies
+
+
+VOCABULARIES = """
+# Keys that need no list
+
+A card names these key domains by their id, and everybody knows what is meant:
+
+```toml
+[keys.county]
+column = "county_code"
+domain = "us-county-fips"
+levels = ["state"]
+```
+
+`saibot domains list` lists them, `saibot domains show us-county-fips` shows one; in Python,
+`saibot.domains.vocabulary("us-county-fips")`.
+
+## Vocabularies that ship
+
+Their keys stay in packages that others keep: `{install}`. A version of a vocabulary means one list
+of keys for good, whose digest Saibot knows. Where the installed package lists other keys, it is refused, and the edition
+to install is named. A sketch lists its keys itself, so whoever has no package can still search it, only without the
+coarser levels. Every level is nested in the one before it.
+
+| id | | keys | coarser levels | package |
+|---|---|---|---|---|
+{vocabularies}
+
+| package | edition | its licence | data | licence of the data |
+|---|---|---|---|---|
+{packages}
+
+Keys of two vocabularies never join, whatever they look like: CA is a state in one and a country in another. Counties of
+the United States are those of 2020: Connecticut has its eight counties, not the planning regions that came in 2022.
+
+## Domains that spell themselves out
+
+| id | keys | coarser levels |
+|---|---|---|
+| `dates:2013-01-01:2013-12-31` | days | `month`, `year` |
+| `weeks:2013-W01:2013-W52` | weeks as ISO 8601 counts them | `year` |
+| `months:2013-01:2013-12` | months | `year` |
+| `years:2010:2019` | years | |
+| `range:department:1:15` | whole numbers, and what they count | |
+| `range:1:15` | whole numbers | |
+
+A column of days or times serves for months, weeks, years, `weekday` and `month-of-year`, and one of times for
+`hour-of-day`: each cell is read as the key that it lies in.
+
+Departments 1 to 15 are not communes 1 to 15. Ranges with two names never join. Where a range has no name, the result asks
+whether the numbers are the same thing in both tables. A card names a range by its id, or by
+`domain = {{ range = [1, 15], of = "department" }}`.
+
+## Lists of your own
+
+`saibot domains import wards.csv --id city-wards --key ward --levels district,borough` checks a CSV or Parquet file and
+keeps it on this machine, so that cards here can say `domain = "city-wards"`. `saibot domains register` makes a list known
+to a platform, and so does `saibot publish --card` with the list of a card.
+"""
+
+
+def vocabularies_page() -> str:
+    from saibot.domains.vocabularies import catalogue
+    from saibot.domains.vocabularies.vocabulary import INSTALL
+
+    rows = []
+    for one in catalogue().values():
+        levels = ", ".join(f"`{level}`" for level in one.levels)
+        packages = ", ".join(package.name for package in one.packages) or "none"
+        rows.append(f"| `{one.id}` | {one.title} | {one.size:,} | {levels} | {packages} |")
+    used = {package.name: package for one in catalogue().values() for package in one.packages}
+    sources = [
+        f"| {one.name} | {one.edition} | {one.licence} | {one.source} | {one.data_licence} |" for one in used.values()
+    ]
+    return NOTE + VOCABULARIES.format(install=INSTALL, vocabularies="\n".join(rows), packages="\n".join(sources))
 
 
 # ------------------------------------------------------------------------------------------------ text

@@ -54,7 +54,7 @@ class Release:
         rows = self._bought(noise)
         exact = self._fixed if rows is self._rows else self._summed(rows, self.grid, self.domain)
         noisy = release(exact, self.plan, noise, most_rows=self.count)
-        return assemble(self._ready, rows, noisy, simulated=noise.simulated, edition=1)
+        return assemble(self._ready, rows, noisy, simulated=noise.simulated, edition=1, standing=None)
 
     @property
     def count(self) -> int:
@@ -255,7 +255,7 @@ class MomentRelease:
         rows = Rows(_no_source(), resolve_features(card, ()), None, key, None, 1)
         request = ReleaseRequest(card, self.plan.request.budget, Neighbours.REPLACE_ONE)
         ready = Prepared(request, rows, self.plan, None, {}, self.rows, self._most, self._grid, 0, b"")
-        return assemble(ready, rows, noisy, simulated=noise.simulated, edition=1)
+        return assemble(ready, rows, noisy, simulated=noise.simulated, edition=1, standing=None)
 
 
 @cache

@@ -15,8 +15,8 @@ import httpx
 from research.benchmarks.stock import fill
 from saibot.client.in_process import running
 from saibot.platform import Settings, create_app
-from saibot.platform.pages.report import report_html
-from saibot.platform.pages.result import view_result
+from saibot.report.html import report_html
+from saibot.report.result import view_result
 
 REPEATED = 15
 WAYS = {

@@ -19,7 +19,7 @@ from saibot.search.greedy import first_states
 from saibot.search.key_maps import view_id
 from saibot.search.shard import ShardRows
 from saibot.search.state import State
-from saibot.search.sweep import cores, on_threads
+from saibot.search.sweep import cores, on_threads, sweep
 from saibot.sketch import KeyDomain
 
 
@@ -37,6 +37,7 @@ class SearchBench:
     stream_gb_per_s: float  # the same values read and added up by numpy on all cores, as fast as memory gives them
     fastest_read_gb_per_s: float  # by compiled code; faster than memory where caches hold a good part of the values
     fraction_of_fastest_read: float
+    float32_speedup: float  # of the sweep alone: seconds for the same candidates in float64, over those in float32
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -56,6 +57,12 @@ def bench_search(
         step, streamed, fastest = _alternate(
             lambda: step_once(engine, train), lambda: _read(values, np.sum), lambda: _read(values, _compiled_sum())
         )
+        narrow = values[: max(candidates // 2, 1)]
+        wide, base = narrow.astype(np.float64), train.base(np.arange(keys + 1), keys + 1)
+        tell("sweeping float64 values beside float32 ones", None)
+        slow, quick = _alternate(
+            lambda: _sweep(wide, base.linear, base.square), lambda: _sweep(narrow, base.linear, base.square)
+        )
         tell("looping, as one would today", None)
         loop = _loop(table, values, sample)
         return SearchBench(
@@ -69,6 +76,7 @@ def bench_search(
             stream_gb_per_s=values.nbytes / streamed / 1e9,
             fastest_read_gb_per_s=values.nbytes / min(fastest, streamed) / 1e9,
             fraction_of_fastest_read=min(fastest, streamed) / step,
+            float32_speedup=slow / quick,
         )
 
 
@@ -120,6 +128,10 @@ def _alternate(*works: Callable[[], None], repeats: int = 25) -> list[float]:
             work()
             best[number] = min(best[number], time.perf_counter() - started)
     return best
+
+
+def _sweep(values: np.ndarray, linear: np.ndarray, square: np.ndarray) -> None:
+    sweep(values, linear, square)
 
 
 def _read(values: np.ndarray, add_up: Callable[[np.ndarray], Any]) -> None:

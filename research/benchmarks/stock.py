@@ -29,8 +29,9 @@ from saibot.platform.storage.tables import datasets, terms, versions
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
-from saibot.search.corpus import Corpus, pack
+from saibot.search.corpus import Corpus
 from saibot.search.key_maps import key_id
+from saibot.search.packed_rows import pack
 from saibot.search.shard import ShardRows
 from saibot.sketch import SUFFIX, Sketch, write_sketch
 from saibot.wire import Dataset

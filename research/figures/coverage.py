@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure as Drawing
 
+from research.confidence import SlopeNoise, computable_bound, fieller_interval, theorem_bound
 from research.plans import deviations, planned, terms
 from research.releases import MomentRelease, Release
 from research.reproducing import plotting as plot
@@ -23,7 +24,6 @@ from research.reproducing.expectations import holds
 from research.reproducing.figure import Check, Figure, RunConfig
 from research.seeded import Seeded
 from research.workloads.synthetic import BOUND, spd_matrices, union_moments
-from saibot.estimate.confidence import SlopeNoise, computable_bound, fieller_interval, theorem_bound
 from saibot.estimate.intervals import coefficient_interval, gain_interval, r2_interval
 from saibot.estimate.moments import exact_moments, moments_of_sketch
 from saibot.privacy import Budget

@@ -32,6 +32,11 @@ class Ask:
     def of(cls, world: World, rng: np.random.Generator) -> Ask:
         return cls(world, rng.random(world.rows) >= TEST_SHARE)
 
+    @classmethod
+    def by_keys(cls, world: World, rng: np.random.Generator) -> Ask:
+        """All rows of a quarter of the keys held out: what a table is worth for keys that training never saw."""
+        return cls(world, (rng.random(len(world.domain)) >= TEST_SHARE)[world.place])
+
     @cached_property
     def local(self) -> SearchRequest:
         """The training rows themselves, which stay at home: exact, whatever the providers' noise."""

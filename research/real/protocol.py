@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from research.searching import RANKINGS, Ranking, choose, corpus_of
 from research.seeded import Seeded
 from saibot.privacy import Budget
 
+Split = Literal["rows", "keys"]
 DELTA = "1e-6"
 SPLIT_SEED = 60
 
@@ -40,9 +41,10 @@ def tasks_on(tables: Tables) -> list[Task]:
     return read_tasks(tables.requests())
 
 
-def ask_on(world: World) -> Ask:
-    """The same split into training and held-out rows whatever the noise."""
-    return Ask.of(world, np.random.default_rng(SPLIT_SEED))
+def ask_on(world: World, *, split: Split = "rows") -> Ask:
+    """The same split into training and held-out rows, or keys, whatever the noise."""
+    rng = np.random.default_rng(SPLIT_SEED)
+    return Ask.of(world, rng) if split == "rows" else Ask.by_keys(world, rng)
 
 
 def lookup_records(
@@ -70,10 +72,10 @@ def lookup_records(
                     some = _some(len(world.names), size, rng)
                     for ranking in rankings:
                         choice = choose(request, corpus, ranking, among=None if size is None else some.tolist())
-                        worth = _worth(world.lookup_r2[some], world.lookup_r2[some] - world.own_r2, choice.number, some)
+                        worth = worth_of(world.lookup_r2[some], world.lookup_r2[some] - world.own_r2, choice.number, some)
                         found.append(
                             {
-                                **_about(world, size),
+                                **about(world, size),
                                 "method": "joint-lookup" if kind == "private" else "joint-lookup-local",
                                 "ranking": ranking,
                                 "preparation": preparation,
@@ -106,8 +108,8 @@ def join_records(
                 some = _some(len(world.names), size, rng)
                 best = int(some[np.argmax(scores[some])])
                 number = best if scores[best] > 0 else None
-                worth = _worth(search.exact_r2[some], search.exact_gain[some], number, some)
-                found.append({**_about(world, size), "method": method, "ranking": "r2", "run": run, **worth})
+                worth = worth_of(search.exact_r2[some], search.exact_gain[some], number, some)
+                found.append({**about(world, size), "method": method, "ranking": "r2", "run": run, **worth})
     return found
 
 
@@ -115,7 +117,7 @@ def _some(candidates: int, size: int | None, rng: np.random.Generator) -> np.nda
     return np.arange(candidates) if size is None else np.sort(rng.permutation(candidates)[:size])
 
 
-def _worth(r2: np.ndarray, gain: np.ndarray, number: int | None, some: np.ndarray) -> dict[str, float]:
+def worth_of(r2: np.ndarray, gain: np.ndarray, number: int | None, some: np.ndarray) -> dict[str, float]:
     if number is None:
         return {"r2": 0.0, "gain": 0.0, "share": 0.0, "gain_share": 0.0}
     place = int(np.searchsorted(some, number))
@@ -123,7 +125,7 @@ def _worth(r2: np.ndarray, gain: np.ndarray, number: int | None, some: np.ndarra
     return {"r2": float(r2[place]), "gain": float(gain[place]), "share": parts[0], "gain_share": parts[1]}
 
 
-def _about(world: World, among: int | None = None) -> dict[str, Any]:
+def about(world: World, among: int | None = None) -> dict[str, Any]:
     inside = world.counts[:, :-1].sum(axis=1)
     return {
         "request": world.task.name,

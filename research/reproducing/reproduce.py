@@ -204,4 +204,4 @@ def _need_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise InvalidInput("figures need matplotlib.", hint="pip install 'saibot[plot]'") from None
+        raise InvalidInput("figures need matplotlib.", hint="pip install 'saibot[figures]'") from None

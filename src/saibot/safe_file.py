@@ -1,27 +1,54 @@
-"""Files that are written all at once."""
+"""Files that are written all at once: whole under their name, or not there, also through a crash or a power cut."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+UNFINISHED = ".writing-"  # how the name of a file begins that is being written, or whose writer was killed
 
-def write_safely(path: Path, content: bytes) -> None:
-    """All of it or nothing, also through a power cut; readable by its owner only, from the first byte on."""
+
+def write_safely(path: Path, content: bytes, *, public: bool = False) -> None:
+    """The content under its name; readable by its owner only, from the first byte on, unless it is public."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")  # with mode 0600
+    with writing(path, public=public) as temporary:
+        temporary.write_bytes(content)
+
+
+@contextmanager
+def writing(path: Path, *, public: bool = False) -> Iterator[Path]:
+    """A file beside `path` to write to, which takes its place at the end; where that is not reached, nothing has changed."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)  # with mode 0600
+    os.close(handle)
+    temporary = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        yield temporary
+        if public:
+            temporary.chmod(0o644)
+        move_safely(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)  # on a full disk half a file would keep it full
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
+
+
+def move_safely(temporary: Path, path: Path) -> None:
+    """A file that is whole takes a place in the same folder, on disk when this returns."""
+    handle = os.open(temporary, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(handle)
     finally:
-        os.close(folder)
+        os.close(handle)
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """The names in a folder are on disk when this returns."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

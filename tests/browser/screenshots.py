@@ -110,7 +110,7 @@ def refused_token(page: Page, site: Any) -> None:
 
 
 def report(page: Page, site: Any) -> None:
-    from saibot.platform.pages.report import report_html
+    from saibot.report.html import report_html
 
     document = json.loads(site.platform.searches.result(site.caller("united"), site.found_by("united")))
     page.set_content(report_html(document, created="2013-12-31"))

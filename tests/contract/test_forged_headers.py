@@ -125,7 +125,9 @@ LIES = {
     "a global block twice": lambda d: d["global_blocks"].append(d["global_blocks"][0]),
     "a short global block": lambda d: d["global_blocks"][0].update(values=[1.0]),
     "text in a global block": lambda d: d["global_blocks"][0].update(values=["1.0"] * 3),
-    "a version to come": set_at("version", to=2),
+    "a version to come": set_at("version", to=3),
+    "a later version without its fields": set_at("version", to=2),
+    "a field of a later version": set_at("open", to=False),
     "a version as text": set_at("version", to="1"),
     "another format": set_at("format", to="parquet"),
     "a date that is none": set_at("created", to="yesterday"),
@@ -145,8 +147,8 @@ def test_a_header_that_lies_is_refused_even_with_the_digest_that_belongs_to_it(c
 
 
 def test_a_version_to_come_is_named_in_the_refusal() -> None:
-    message = refused(forge(content_of("lookup-levels"), set_at("version", to=2)))
-    assert "version 2" in message and "Upgrade" in message
+    message = refused(forge(content_of("lookup-levels"), set_at("version", to=3)))
+    assert "version 3" in message and "reads 1 to 2" in message and "Upgrade" in message
 
 
 def test_a_refusal_names_the_place_in_the_header() -> None:

@@ -36,13 +36,10 @@ def numbered_lines(proof: Path) -> list[int]:
     return [int(number) for number in re.findall(r"^ ?(\d+)  ", sections(proof)["Pseudocode"], flags=re.MULTILINE)]
 
 
-@pytest.mark.parametrize("mechanism", sorted(mechanisms.LAYOUTS))
-def test_every_mechanism_in_the_registry_has_a_proof_file(mechanism: str) -> None:
-    assert FOLDER / f"{mechanism.replace('-', '_')}.proof.md" in PROOFS
-
-
-def test_the_registry_and_the_planners_name_the_same_mechanisms() -> None:
-    assert set(mechanisms.LAYOUTS) == set(mechanisms._PLANNERS)
+@pytest.mark.parametrize("mechanism", mechanisms.MECHANISMS.values(), ids=lambda one: one.name)
+def test_every_mechanism_in_the_registry_has_its_own_proof_file_beside_its_plan(mechanism: mechanisms.Mechanism) -> None:
+    assert mechanism.proof in PROOFS
+    assert mechanism.proof.name == f"{mechanism.name.replace('-', '_')}.proof.md"
 
 
 def test_the_steps_that_all_mechanisms_share_have_proofs_too() -> None:

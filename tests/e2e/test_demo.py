@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from saibot.cli.demo import BAR, LEAST_BAR, _next, bar_letters, error_bar
+from saibot.cli.demo import _next
 from saibot.demo.report import at_most, report_html
 from saibot.demo.story import Story, tell_story
 from saibot.privacy.ledger import Ledger
@@ -77,22 +77,6 @@ def test_a_second_run_costs_nothing(story, folder):
 
 def test_what_was_spent_is_never_told_smaller_than_it_is():
     assert (at_most(2.1234), at_most(1.0), at_most(0.9999999989), at_most(1.001)) == ("2.13", "1.00", "1.00", "1.01")
-
-
-def test_an_error_bar_stays_on_its_line():
-    assert error_bar(0.0, 0.5, 1.0, 1.0) == "├" + "─" * (BAR // 2 - 1) + "●" + "─" * (BAR - BAR // 2 - 2) + "┤"
-    assert len(error_bar(-0.1, 0.0, 2.0, 1.0)) == BAR
-    assert len(error_bar(-0.1, 0.0, 2.0, 1.0, 9)) == 9
-
-
-def test_error_bars_take_the_room_that_is_left_or_none():
-    columns, rows = ["candidate", "gain"], [["dl-2013.dep_delay", "+0.012"]]  # 17 + 3 and 6 + 3 letters, edges 2
-    assert [bar_letters(columns, rows, width) for width in (80, 45, 31 + LEAST_BAR, 30 + LEAST_BAR)] == [
-        BAR,
-        14,
-        LEAST_BAR,
-        0,
-    ]
 
 
 @pytest.mark.parametrize("width", ["80", "300"])

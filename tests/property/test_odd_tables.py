@@ -242,6 +242,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example("timestamp ms +05:30", LONG_ENDS, False, "not in the card", "Parquet", "polars")
 @example("timestamp s UTC", LONG_ENDS, False, "key", "Arrow file", "duckdb")
 @example("text that is no UTF-8", [1, 2, 3], False, "key beside bought bounds", "Parquet", "duckdb")
+@example("text that is no UTF-8", [7], False, "bought bounds", "Arrow", "polars")
+@example("text that is no UTF-8", [7], False, "feature of the paper", "pandas", "polars")
 @example("time us beyond the day", LONG_ENDS, False, "levels", "Parquet", "duckdb")
 @example("time us beyond the day", LONG_ENDS, False, "key of individuals", "Parquet", "duckdb")
 @example("date32", [0, 4, 2], False, "levels", "Arrow", "polars")

@@ -56,7 +56,7 @@ def corpus_of(folder, values: np.ndarray, domain: KeyDomain) -> Corpus:
         {"mean": 0 * ones, "spread": ones, "reliability": ones, "offset": 0 * ones, "scale": ones, "rows": ones},
         np.column_stack([values, np.zeros(count)]),
     )
-    corpus = Corpus.create(folder, dtype="float64")
+    corpus = Corpus.create(folder)
     corpus.add_rows(view_id([domain.keys_digest]), rows)
     return corpus
 

@@ -14,20 +14,13 @@ from typing import Any
 import numpy as np
 
 from saibot.audit.cells import CATEGORICAL, INT_IDS, KEYS, NESTED, NUMERIC, TEXT_IDS, Cell, ColumnKind
-from saibot.privacy import Budget, Neighbours
+from saibot.privacy import Budget, Neighbours, mechanisms
+from saibot.privacy.mechanisms import MECHANISMS, Layout, Mechanism, mechanism_named
 from saibot.privatize import Card, ReleaseRequest
-from saibot.privatize.read import BackendName
+from saibot.privatize.engines import DEFAULT_ENGINE, BackendName
 
 Row = dict[str, Cell]
-LAYOUTS = (
-    ("fpm", "join"),
-    ("fpm", "union"),
-    ("fpm-opt", "join"),
-    ("fpm-opt", "union"),
-    ("joint", "semiring"),
-    ("joint", "lookup"),
-    ("joint", "union"),
-)
+LAYOUTS = tuple((mechanism, layout) for mechanism, layouts in mechanisms.LAYOUTS.items() for layout in layouts)
 INDIVIDUAL = {INT_IDS.name: 0, TEXT_IDS.name: "p00"}  # whose rows change; nobody else has this id
 
 
@@ -64,7 +57,7 @@ class Case:
             return every
         return [(one, other) for one, other in every if bool(self.versions[one]) != bool(self.versions[other])]
 
-    def request(self, backend: BackendName = "duckdb") -> ReleaseRequest:
+    def request(self, backend: BackendName = DEFAULT_ENGINE) -> ReleaseRequest:
         return ReleaseRequest(Card.parse(self.card), self.budget, self.neighbours, backend=backend, **self.asked)
 
     def only(self, one: int, other: int) -> Case:
@@ -88,30 +81,31 @@ def tight_cases() -> list[Case]:
     Among these pairs is one that nearly reaches the claim: noise that is too small by 30 % cannot pass. Where a mechanism
     adds up what its orders can move one by one, that is so for a release of order 1 only, which is tried, too.
     """
-    asked = [(mechanism, layout, 2) for mechanism, layout in LAYOUTS] + [("fpm", "union", 1), ("joint", "union", 1)]
+    every = [(mechanism, layout) for mechanism in MECHANISMS.values() for layout in mechanism.layouts]
+    asked = [(*one, 2) for one in every] + [(*one, 1) for one in every if not (one[1].keyed or one[1].scatter)]
     return [_tight(mechanism, layout, order, delta) for mechanism, layout, order in asked for delta in ("1e-6", "0")]
 
 
-def _tight(mechanism: str, layout: str, order: int, delta: str) -> Case:
+def _tight(mechanism: Mechanism, layout: Layout, order: int, delta: str) -> Case:
     number, key = NUMERIC[1], KEYS[0]
-    keyed = layout != "union"
-    names = ["f0"] if (mechanism, layout) == ("fpm-opt", "join") else ["f0", "f1"]
+    keyed = layout.keyed
+    names = [f"f{feature}" for feature in range(layout.tightest)]
     corners = [[(number.low, 5.0, number.high)[sign] for sign in signs] for signs in np.ndindex(*(3,) * len(names))]
     if keyed:
         corners = [corner for corner in corners if 5.0 not in corner]  # with another key, the middle is never the worst
     places = [{"k0": key.low}, {"k0": key.high}] if keyed else [{}]
     versions = tuple((dict(zip(names, corner, strict=True)) | place,) for corner in corners for place in places)
     usual: Row = dict.fromkeys(names, 9.0) | ({"k0": 2} if keyed else {})
-    asked: dict[str, Any] = {"mechanism": mechanism, "layout": layout, "key": "k0" if keyed else None, "order": order}
-    asked |= {"calibration": "analytic"} if mechanism != "joint" and delta != "0" else {}
-    asked |= {"allocation": "alg2"} if mechanism == "joint" else {}
+    asked: dict[str, Any] = {"mechanism": mechanism.name, "layout": layout.name, "order": order}
+    asked |= {"key": "k0" if keyed else None, "calibration": None if delta == "0" else "analytic"}
+    asked |= {"allocation": mechanism.allocations[0] if mechanism.allocations else None}
     card = {
         "dataset": {"name": "audited", "neighbours": "replace-one"},
         "features": {name: dict(number.facts) for name in names},
         "keys": {"k0": dict(key.facts)} if keyed else {},
     }
     columns = dict.fromkeys(names, number) | ({"k0": key} if keyed else {})
-    name = f"tight {mechanism} {layout} of order {order}"
+    name = f"tight {mechanism.name} {layout.name} of order {order}"
     return Case(name, columns, card, asked, Budget("1", delta), (usual,) * 7, versions)
 
 
@@ -126,17 +120,18 @@ class _Drawing:
         return things[int(self.rng.integers(len(things)))]
 
     def case(self, name: str) -> Case:
-        mechanism, layout = self.one_of(LAYOUTS)
+        mechanism = mechanism_named((chosen := self.one_of(LAYOUTS))[0])
+        layout = mechanism.layout(chosen[1])
         pure = self.chance(0.25)
         columns: dict[str, ColumnKind] = {}
         card: dict[str, Any] = {"dataset": {"name": "audited"}, "features": {}, "keys": {}}
-        asked: dict[str, Any] = {"mechanism": mechanism, "layout": layout, "key": None, "order": 2}
-        scatter = (mechanism, layout) == ("fpm-opt", "union")  # of two features or more, whose row count is public
-        if not scatter and layout != "lookup":
+        asked: dict[str, Any] = {"mechanism": mechanism.name, "layout": layout.name, "key": None, "order": 2}
+        scatter = layout.scatter  # of two features or more, whose row count is public
+        if not scatter and layout.only_order is None:
             asked["order"] = self.one_of((1, 2, 2, 2, 3))
         self._features(columns, card, least=2 if scatter else 1)
-        if layout != "union":
-            asked["key"] = self._key(columns, card, nested=layout == "lookup" and self.chance(0.4))
+        if layout.keyed:
+            asked["key"] = self._key(columns, card, nested=layout.levels and self.chance(0.4))
         by_id = not scatter and self.chance(0.3)
         adding = not scatter and self.chance(0.25)
         card["dataset"]["neighbours"] = "add-remove" if adding else "replace-one"
@@ -145,12 +140,12 @@ class _Drawing:
             card["dataset"] |= {"id": "id", "rows_per_individual": self.one_of((1, 1, 2, 3))}
         if by_id or adding:
             card["dataset"]["max_rows"] = 1000
-        if mechanism == "joint":
+        if mechanism.allocations:
             asked["allocation"] = "auto" if self.chance(0.1) else self.one_of(("alg2", "equal"))
             if self.chance(0.15):
                 self._component(card)
         elif not pure:
-            asked["calibration"] = self.one_of(("analytic", "classical"))
+            asked["calibration"] = self.one_of(sorted(mechanism.calibrations))
         if self.chance(0.15) and "component" not in card:
             asked["bound"] = Decimal("0.8")
         columns = self._shuffled(columns)

@@ -20,6 +20,7 @@ from saibot.audit.cases import Case, random_case, tight_cases
 from saibot.audit.measuring import Comparison, MeasuredTable, RefusedTable, compare, measure
 from saibot.audit.sources import SOURCES, LibraryRefused, SourceKind
 from saibot.privacy.ledger import Ledger
+from saibot.privatize.engines import engine_named
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def case_of(seed: int, number: int) -> Case:
 def source_of(case: Case, number: int, names: Sequence[str] = ()) -> SourceKind | None:
     """The form in which a case is tried, one after the other; the Polars engine does not count rows of individuals."""
     fit = [source for source in SOURCES if not names or source.name in names]
-    fit = [source for source in fit if source.backend == "duckdb" or "id" not in case.columns]
+    fit = [source for source in fit if engine_named(source.backend).numbers_rows or "id" not in case.columns]
     return fit[number % len(fit)] if fit else None
 
 

@@ -27,7 +27,7 @@ from saibot.audit.sources import SOURCES, SourceKind
 from saibot.audit.worst_pairs import exact_vector, noise_vector
 from saibot.privacy import Budget
 from saibot.privacy.ledger import Ledger
-from saibot.privacy.mechanisms import Plan
+from saibot.privacy.mechanisms import DEFAULT, Plan
 from saibot.privatize import privatize
 from saibot.privatize.aggregate import aggregate
 from saibot.privatize.checking import prepare
@@ -88,7 +88,7 @@ def noisy_cases() -> list[NoisyCase]:
 
 def _nasty() -> Iterable[NoisyCase]:
     """One mechanism on one column of levels, seven people alike, and somebody whose cell is of another kind."""
-    base = next(case for case in tight_cases() if case.asked["mechanism"] == "joint" and case.asked["layout"] == "union")
+    base = next(case for case in tight_cases() if case.asked["mechanism"] == DEFAULT and case.asked["key"] is None)
     odd = {
         "a missing cell among whole numbers": ("pandas", CATEGORICAL[0], 2, None),
         "a half among whole numbers": ("parquet by arrow", CATEGORICAL[0], 2, 1.5),

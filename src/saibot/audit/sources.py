@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from saibot.audit.cells import ColumnKind
-from saibot.privatize.read import BackendName, TableLike
+from saibot.privatize.engines import DEFAULT_ENGINE, BackendName
+from saibot.privatize.read import TableLike
 
 Row = dict[str, Any]
 Columns = dict[str, ColumnKind]
@@ -36,7 +37,7 @@ class SourceKind:
 
     name: str
     make: Callable[[Sequence[Row], Columns, Path], TableLike]
-    backend: BackendName = "duckdb"
+    backend: BackendName = DEFAULT_ENGINE
 
     def table(self, rows: Sequence[Row], columns: Columns, folder: Path) -> TableLike:
         """The rows in this form; files go into the folder, under a name that does not depend on them."""

@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 
 from saibot.privacy import Budget, Neighbours
-from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
+from saibot.privacy.mechanisms import MECHANISMS, Plan, PlanRequest, make_plan
 from saibot.privatize.aggregate import ExactStatistics
 from saibot.privatize.release import centred_scatter, choose_grid
 from saibot.semiring import Basis, lift
@@ -19,28 +19,21 @@ KEYS = 4
 def audited_plans(epsilon: str) -> list[Plan]:
     """One plan for every mechanism, layout and noise law. Classical calibration stops at epsilon 1, so all are analytic."""
     plans = []
-    for mechanism, layout, features, levels in (
-        ("fpm", "join", 2, 1),
-        ("fpm", "union", 1, 1),
-        ("fpm-opt", "join", 2, 1),
-        ("fpm-opt", "union", 2, 1),
-        ("joint", "semiring", 2, 1),
-        ("joint", "lookup", 1, 2),
-        ("joint", "lookup", 2, 1),
-        ("joint", "union", 2, 1),
-    ):
+    every = [(mechanism, layout) for mechanism in MECHANISMS.values() for layout in mechanism.layouts]
+    shapes = [(*one, one[1].tightest, 1) for one in every] + [(*one, 1, 2) for one in every if one[1].levels]
+    for mechanism, layout, features, levels in shapes:
         for delta in ("1e-6", "0"):
             request = PlanRequest(
-                mechanism=mechanism,
-                layout=layout,
+                mechanism=mechanism.name,
+                layout=layout.name,
                 features=features,
                 bound_squared=Decimal(features),
                 order=2,
                 budget=Budget(epsilon if delta != "0" else "6", delta),
                 neighbours=Neighbours.REPLACE_ONE,
                 row_count_public=True,
-                calibration=None if mechanism == "joint" or delta == "0" else "analytic",
-                allocation="alg2" if mechanism == "joint" else None,
+                calibration=None if delta == "0" else "analytic",
+                allocation=mechanism.allocations[0] if mechanism.allocations else None,
                 levels=levels,
                 rows=ROWS,
             )

@@ -32,6 +32,7 @@ from saibot.cli import (
     preview,
     privatize,
     publish,
+    report,
     reproduce,
     search,
     searches,
@@ -53,7 +54,7 @@ PANELS = {
     "Start here": (demo,),
     "Providers": (init, plan, preview, privatize, inspect, ledger, publish, collect),
     "Individuals": (contribute,),
-    "Requesters": (split, discover, search, searches, augment, pack),
+    "Requesters": (split, discover, search, searches, report, augment, pack),
     "Platforms": (serve, login, datasets, domains, token, backup),
     "Checking us": (audit, bench, reproduce),
 }

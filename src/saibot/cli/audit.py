@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, number, plural, print_json, print_table, progress
+from saibot.cli.report import check_outputs
+from saibot.cli.show import JsonOption, print_json, progress
+from saibot.report.format import number, plural
+from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
     from saibot.audit.run import Audit
@@ -51,6 +54,8 @@ def audit(
 
     from saibot.audit.run import AuditTerms, run_audit, seed_of, usual_workers
 
+    if out is not None:
+        check_outputs(report=out / "report.html")
     known = seed if seed is not None else seed_of(out)
     terms = AuditTerms(
         seed=randbelow(1 << 32) if known is None else known,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.connection import open_connection
-from saibot.cli.show import JsonOption, plural, print_json
+from saibot.cli.show import JsonOption, print_json
+from saibot.report.format import plural
 
 if TYPE_CHECKING:
     from saibot.client import Augmented, Corpus, Kept

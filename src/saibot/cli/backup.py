@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.serve import DatabaseOption, DataOption, FilesOption, read_settings
-from saibot.cli.show import JsonOption, plural, print_json
+from saibot.cli.show import JsonOption, print_json
+from saibot.report.format import plural
 
 if TYPE_CHECKING:
     from saibot.platform.backup import BackedUp

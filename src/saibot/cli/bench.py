@@ -9,7 +9,9 @@ from typing import Annotated
 import typer
 
 from saibot.cli.checkout import find_research
-from saibot.cli.show import JsonOption, number, print_json, print_table, progress
+from saibot.cli.show import JsonOption, print_json, progress
+from saibot.report.format import number
+from saibot.report.terminal import print_table
 
 
 def add_to(app: typer.Typer) -> None:
@@ -77,6 +79,7 @@ def bench_search(
         ["pandas merge + scikit-learn, per candidate", f"{number(found.loop_us_per_candidate, 3)} µs"],
         ["speed-up", f"{number(found.speedup, 3)}×"],
         ["share of streaming memory bandwidth", f"{number(100 * found.bandwidth_fraction, 3)} %"],
+        ["float32 values against float64, the sweep alone", f"{number(found.float32_speedup, 3)}×"],
     ]
     print_table(f"{candidates:,} candidates, {keys:,} keys, {rows:,} rows", ["", "per candidate"], table, right=(1,))
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, number, plural, print_json
+from saibot.cli.show import JsonOption, print_json
+from saibot.report.format import number, plural
 
 
 def add_to(app: typer.Typer) -> None:

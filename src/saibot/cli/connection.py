@@ -31,7 +31,7 @@ def at_home(url: str) -> bool:
 
 def shown(text: object) -> str:
     """Text from a platform, for a table: no control characters. (Tables take no markup.)"""
-    from saibot.client.errors import plain_text
+    from saibot.report.format import plain_text
 
     return plain_text(text, most=200)
 

@@ -11,7 +11,7 @@ from saibot.cli import options
 from saibot.cli.home import open_ledger
 from saibot.cli.privatize import chosen_features
 from saibot.cli.show import JsonOption, print_json, progress
-from saibot.cli.terms import ReleaseTerms, with_terms
+from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
 
 if TYPE_CHECKING:
     from saibot.privatize import Card
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("contribute")(contribute)
+    app.command("contribute", cls=TermsCommand)(contribute)
 
 
 @with_terms

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.connection import PlatformOption, day, describe_key, open_connection, shown
-from saibot.cli.show import JsonOption, number, print_json, print_table
+from saibot.cli.show import JsonOption, print_json
+from saibot.report.format import number
+from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
     from saibot.wire import ShownDataset
@@ -77,7 +79,9 @@ def _show(one: ShownDataset) -> None:
         ("a row is", one.individual),
         ("key", describe_key(one)),
         ("rows", "not public" if one.rows is None else f"{one.rows:,}"),
-        ("budget", f"ε={one.budget.epsilon}, δ={one.budget.delta} under {one.neighbours}"),
+        ("also by", ", ".join(key.name for key in one.keys[1:])),
+        ("budget", f"{one.budget} under {one.neighbours}"),
+        ("account", f"all sketches of this account together have cost {one.spent}" if one.spent else ""),
         ("mechanism", f"{one.mechanism}, layout {one.layout}"),
         ("visibility", one.visibility + (f", until {day(one.expires)}" if one.expires else "")),
         ("version", f"{one.version}, published {day(one.published)}, digest {one.digest[:12]}, {one.bytes:,} bytes"),

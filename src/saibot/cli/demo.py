@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, print_json, print_table, progress, screen_width
+from saibot.cli.show import JsonOption, print_json, progress
+from saibot.report.terminal import print_table, screen_width, show_path, show_ranking
 
 if TYPE_CHECKING:
-    from saibot.client import Augmented
     from saibot.demo.story import Story
-
-BAR = 24  # most letters of an error bar
-LEAST_BAR = 10  # a shorter one says nothing, and its heading needs as much: leave it out
-EDGES, GAP = 2, 3  # letters that a table has at its edges, and between columns
 
 
 def add_to(app: typer.Typer) -> None:
@@ -72,10 +68,10 @@ def _tell(story: Story) -> None:
         f"the four of one airline come to ε={at_most(most)} in its ledger (cap {CAP}). Their rows stayed where they were."
     )
     typer.echo("JetBlue fetched the sketches and searched at home: exact, nothing sent, nothing spent.\n")
-    _ranking(story.local)
-    _path("at home: R² of the linear model, step by step", story.local)
+    show_ranking(story.local.result, 10)
+    show_path(story.local.result, "at home: R² of the linear model, step by step")
     typer.echo(f"Then JetBlue asked the platform itself, with two sketches of its own flights (ε={EPSILON} each):\n")
-    _path("private request: R² as estimated through the noise of both sides", story.private)
+    show_path(story.private.result, "private request: R² as estimated through the noise of both sides")
     rows = [
         [row["label"], f"{row['r2']:.3f}", "" if row["private"] else "NOT PRIVATE: for comparison"]
         for row in score_rows(story)
@@ -83,50 +79,6 @@ def _tell(story: Story) -> None:
     title = f"scikit-learn on JetBlue's rows: R² on {story.scores.test_rows:,} held-out flights"
     print_table(title, ["linear regression", "R²", ""], rows, right=(1,))
     typer.echo("What is not private joined the raw rows of all airlines, which only a demo with public flights may do.")
-
-
-def _ranking(found: Augmented) -> None:
-    """The best candidates with their error bars, as long as the screen has room for."""
-    frame = found.to_frame().head(10)
-    most = max(float(frame.upper.max()), 1e-9) if len(frame) else 1.0
-    rows = [
-        [str(place), f"{row.dataset}.{row.feature}", row.key, f"+{row.gain:.3f}", f"{row.lower:.3f}–{row.upper:.3f}"]
-        for place, row in enumerate(frame.itertuples(), start=1)
-    ]
-    columns = ["", "candidate", "joined on", "gain", "interval"]
-    letters = bar_letters(columns, rows, screen_width())
-    if letters:
-        columns.append(f"0 to {most:.2f}")
-        for line, row in zip(rows, frame.itertuples(), strict=True):
-            line.append(error_bar(row.lower, row.gain, row.upper, most, letters))
-    title = f"gain in R² of each candidate by itself, the surest of {found.result.candidates} first"
-    print_table(title, columns, rows, right=(0, 3), whole=range(3, len(columns)))
-
-
-def bar_letters(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> int:
-    """How long error bars can be beside these columns; 0 where there is no room for any."""
-    taken = EDGES + sum(max(map(len, cells)) + GAP for cells in zip(columns, *rows, strict=True))
-    letters = min(width - taken, BAR)
-    return letters if letters >= LEAST_BAR else 0
-
-
-def error_bar(low: float, middle: float, high: float, most: float, letters: int = BAR) -> str:
-    """`├──●──┤` on a line from 0 to `most`."""
-    place = [min(max(round(value / most * (letters - 1)), 0), letters - 1) for value in (low, middle, high)]
-    line = [" "] * letters
-    for i in range(place[0], place[2] + 1):
-        line[i] = "─"
-    line[place[0]], line[place[2]] = "├", "┤"
-    line[place[1]] = "●"
-    return "".join(line)
-
-
-def _path(title: str, found: Augmented) -> None:
-    rows = [
-        ["own features" if i == 0 else f"{i}  + {step.column}", f"{step.train_r2:.3f}", f"{step.test_r2:.3f}"]
-        for i, step in enumerate(found.path().itertuples())
-    ]
-    print_table(title, ["model", "training", "held out"], rows, right=(1, 2))
 
 
 def _next(story: Story) -> None:

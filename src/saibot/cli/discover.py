@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
-from saibot.cli.show import JsonOption, plural, print_json, print_table, progress
+from saibot.cli.show import JsonOption, print_json, progress
+from saibot.report.format import percent, plural
+from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
     from saibot.wire import Related, UnionsWith, Unrelated
@@ -88,4 +90,4 @@ def _looked_up(one: UnionsWith) -> list[str]:
 
     if not isinstance(one, JoinsWith):
         return []
-    return [shown(str(one.key)), f"{one.share:.0%}", "–" if one.signal is None else f"{one.signal:.0%}"]
+    return [shown(str(one.key)), percent(one.share), percent(one.signal)]

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, print_json, printable
+from saibot.cli.show import JsonOption, print_json
+from saibot.report.terminal import printable
 
 
 def add_to(app: typer.Typer) -> None:

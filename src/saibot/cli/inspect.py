@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saibot.cli.plan import show_plan
-from saibot.cli.show import JsonOption, number, plural, print_json, print_table
+from saibot.cli.show import JsonOption, print_json
+from saibot.report.format import number, plural, with_error
+from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
     from saibot.estimate import Profile
@@ -53,6 +55,8 @@ def _show_header(sketch: Sketch) -> None:
         ["protected", f"ε={header.budget['epsilon']}, δ={header.budget['delta']} under {header.neighbours}"],
         ["rows", f"{header.rows:,} (public)" if header.rows is not None else "protected"],
     ]
+    if total := header.total():
+        facts.append(["account", f"all releases about these individuals came to {total} with this one"])
     if header.key:
         parts = ", ".join(f"{part.name} ({part.domain} v{part.version}, {part.size:,} keys)" for part in header.key.parts)
         levels = f"; levels {', '.join(header.key.levels)}" if header.key.levels else ""
@@ -94,15 +98,11 @@ def _assumptions(sketch: Sketch) -> str:
 
 
 def _show_profile(found: Profile) -> None:
-    rows = []
-    for feature in found.features:
-        unit = f" {feature.unit}" if feature.unit else ""
-        rows.append([
-            feature.name,
-            f"{number(feature.mean.value)} ± {number(feature.mean.error, 2)}{unit}",
-            f"{number(feature.deviation.value)} ± {number(feature.deviation.error, 2)}{unit}",
-        ])  # fmt: skip
-    count = f"{number(found.count.value, 7)}" + (f" ± {number(found.count.error, 2)}" if found.count.error else "")
+    rows = [
+        [one.name, *(with_error(told.value, told.error, one.unit) for told in (one.mean, one.deviation))]
+        for one in found.features
+    ]
+    count = with_error(found.count.value, found.count.error)
     print_table(
         f"private profile of {count} rows (± one standard deviation of the noise)", ["feature", "mean", "spread"], rows
     )
@@ -111,7 +111,7 @@ def _show_profile(found: Profile) -> None:
         cells = [
             [
                 names[i],
-                *(f"{number(cell.value, 2)} ± {number(cell.error, 1)}" if i != j else "1" for j, cell in enumerate(row)),
+                *(with_error(cell.value, cell.error) if i != j else "1" for j, cell in enumerate(row)),
             ]
             for i, row in enumerate(found.correlations)
         ]

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.home import open_ledger
-from saibot.cli.show import JsonOption, number, print_json, print_table
+from saibot.cli.show import JsonOption, print_json
+from saibot.report.format import number
+from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
     from saibot.privacy.account import LedgerAccount

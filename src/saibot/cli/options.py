@@ -10,11 +10,21 @@ import typer
 if TYPE_CHECKING:
     from saibot.privacy import Budget, Neighbours
 
-Mechanism = Annotated[str, typer.Option(help="joint, or the paper's fpm or fpm-opt.")]
-Layout = Annotated[
-    str | None,
-    typer.Option(help="joint: lookup, semiring or union; fpm and fpm-opt: join or union. Default: lookup or join."),
-]
+
+def _mechanisms() -> list[str]:
+    from saibot.privacy.mechanisms import MECHANISMS
+
+    return [*MECHANISMS]
+
+
+def _layouts() -> list[str]:
+    from saibot.privacy.mechanisms import MECHANISMS
+
+    return sorted({layout.name for one in MECHANISMS.values() for layout in one.layouts})
+
+
+Mechanism = Annotated[str, typer.Option(help="How noise is sized.", autocompletion=_mechanisms)]
+Layout = Annotated[str | None, typer.Option(help="Which statistics are released.", autocompletion=_layouts)]
 Order = Annotated[int, typer.Option(help="Highest order of the monomials.")]
 Bound = Annotated[str | None, typer.Option(help="Norm bound of a row in scaled units. Default: the box fits in it.")]
 Epsilon = Annotated[str, typer.Option(help="Privacy budget epsilon.")]
@@ -22,7 +32,7 @@ Delta = Annotated[str, typer.Option(help="Privacy budget delta; 0 means Laplace 
 NeighboursOption = Annotated[
     str | None, typer.Option(help="replace-one or add-remove. Default: the card's; without a card, replace-one.")
 ]
-Calibration = Annotated[str | None, typer.Option(help="classical or analytic. Default: classical for fpm and fpm-opt.")]
+Calibration = Annotated[str | None, typer.Option(help="classical or analytic. Default: the mechanism's own.")]
 Allocation = Annotated[
     str | None, typer.Option(help="joint only: auto (default), alg2, equal, or values (best looked-up values).")
 ]

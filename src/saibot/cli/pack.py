@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, plural, print_json, print_table
+from saibot.cli.show import JsonOption, print_json, progress
+from saibot.report.format import plural
+from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
     from saibot.sketch import KeyDomain
@@ -38,7 +40,10 @@ def pack(
     from saibot.client.packing import pack_sketches
     from saibot.errors import InvalidInput
 
-    packed_into, packed = pack_sketches(corpus, sketches, domains=given_domains(domain, domain_id), unsafe=unsafe)
+    with progress(quiet=json) as tell:
+        packed_into, packed = pack_sketches(
+            corpus, sketches, domains=given_domains(domain, domain_id), unsafe=unsafe, progress=tell
+        )
     if json:
         print_json({"corpus": str(corpus), "sketches": len(packed_into)} | packed.to_json())
     else:
@@ -50,6 +55,9 @@ def pack(
             print_table("refused", ["sketch", "reason"], [[path, reason] for path, reason in packed.refused])
         for note in packed.notes:
             typer.echo(f"note: {note}")
+        for name, count, rank in packed.shared:
+            causes = plural(rank, "cause", "causes")
+            typer.echo(f"{count} sketches by {name} have {causes} in common: the values of each were improved by all others")
         typer.echo(f"{corpus} holds {plural(len(packed_into), 'sketch', 'sketches')}.")
     if not packed.added and not packed.known:
         raise InvalidInput("no sketch was packed.", hint="`saibot inspect SKETCH` says more about each.")

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli import options
-from saibot.cli.show import JsonOption, number, print_json, print_table
-from saibot.cli.terms import ReleaseTerms, with_terms
+from saibot.cli.show import JsonOption, print_json
+from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
+from saibot.report.format import number
+from saibot.report.terminal import print_table
+from saibot.report.words import PLAN_HEADS, plan_rows
 
 if TYPE_CHECKING:
     from saibot.privacy.mechanisms import Plan
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("plan")(plan)
+    app.command("plan", cls=TermsCommand)(plan)
 
 
 @with_terms
@@ -55,14 +58,7 @@ def show_plan(made: Plan) -> None:
         f"{request.mechanism} {request.layout}, {made.noise} noise ({made.calibration}), {request.budget}, "
         f"{request.neighbours}, {cost}"
     )
-    rows = []
-    for block in made.blocks:
-        place = "whole table" if block.scope == "global" else f"per key, level {block.level}"
-        off = number(block.noise_of(2)) if block.order == 2 else ""
-        what = {0: "counts", 1: "sums", 2: "products"}.get(block.order, f"order {block.order}")
-        kind = f"{what} around the mean" if block.centred else what
-        rows.append([place, kind, number(block.sensitivity), number(block.sigma), off])
-    print_table(title, ["where", "what", "sensitivity", "σ", "σ off-diagonal"], rows, right=(2, 3, 4))
+    print_table(title, PLAN_HEADS, plan_rows(made.to_json()), right=(2, 3, 4))
     typer.echo(
         f"Statistics are in scaled units: features lie in [-1, 1], a row's norm is at most {number(request.bound)}. "
         f"The row count is {'public' if request.row_count_public else 'protected'}."

@@ -28,7 +28,13 @@ class RequestFlags:
 
 
 def search_at_home(
-    platform: Platform, asked: RequestFlags, options: SearchOptions, slice_of: str | None, *, json: bool
+    platform: Platform,
+    asked: RequestFlags,
+    options: SearchOptions,
+    slice_of: str | None,
+    *,
+    provider: str | None,
+    json: bool,
 ) -> Augmented:
     from saibot.client import Requester
 
@@ -41,6 +47,7 @@ def search_at_home(
             features=asked.features,
             card=asked.card,
             domain=slice_of,
+            provider=provider,
             options=options,
             name=asked.train.stem,
             progress=tell,

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli import options
-from saibot.cli.show import JsonOption, number, print_json, print_table
-from saibot.cli.terms import ReleaseTerms, with_terms
+from saibot.cli.show import JsonOption, print_json
+from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
+from saibot.report.format import percent
+from saibot.report.terminal import print_table
+from saibot.report.words import preview_rows
 
 if TYPE_CHECKING:
     from saibot.estimate.preview import Preview
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("preview")(preview)
+    app.command("preview", cls=TermsCommand)(preview)
 
 
 @with_terms
@@ -50,25 +53,10 @@ def preview(
 
 
 def _show(found: Preview, title: str) -> None:
-    facts = [["error of a feature's overall mean", _share(found.mean_error)]]
-    if found.deviation_error is not None:
-        facts.append(["error of its standard deviation", _share(found.deviation_error)])
-    if found.rows_per_key is not None:
-        facts.append(["rows per key", number(found.rows_per_key, 3)])
-    if found.value_error is not None:
-        facts.append(["error of one key's mean, before shrinkage", _share(found.value_error)])
+    facts = preview_rows(found.to_json())
     for name, kept in (found.reliability or {}).items():
-        facts.append([f"signal left in looked-up values, {name} differences between keys", f"{kept:.0%}"])
-    if found.rows_for_half is not None:
-        facts.append(["rows per key at which half is left (moderate, one level)", number(found.rows_for_half, 3)])
-    if found.detectable_gain is not None:
-        smallest = "smallest gain in R² that a private request can tell from none, as far as privacy noise goes"
-        facts.append([smallest, number(found.detectable_gain, 2)])
+        facts.append([f"signal left in looked-up values, {name} differences between keys", percent(kept)])
     print_table(f"{found.rows:,} rows, {title}", ["to expect", ""], facts, right=(1,))
     typer.echo("Errors are shares of half the width of a feature's bounds.")
     for word in found.advice:
         typer.echo(word)
-
-
-def _share(error: float) -> str:
-    return f"±{error:.1%}" if error >= 0.001 else f"±{number(100 * error, 2)}%"

@@ -10,15 +10,16 @@ import typer
 from saibot.cli import options
 from saibot.cli.home import open_ledger
 from saibot.cli.plan import show_plan
-from saibot.cli.show import JsonOption, ask_provider, number, print_json, progress
-from saibot.cli.terms import ReleaseTerms, with_terms
+from saibot.cli.show import JsonOption, ask_provider, print_json, progress
+from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
+from saibot.report.format import number
 
 if TYPE_CHECKING:
     from saibot.privatize import Card, Released
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("privatize")(privatize)
+    app.command("privatize", cls=TermsCommand)(privatize)
 
 
 @with_terms
@@ -63,8 +64,6 @@ def privatize(
     budget = terms.budget
     if prepare not in ("card", "paper"):
         raise InvalidInput(f"--prepare is card or paper, not {prepare!r}.")
-    if backend not in ("duckdb", "polars"):
-        raise InvalidInput(f"--backend is duckdb or polars, not {backend!r}.")
     described, chosen = _card(table, card, feature or [])
     which: Literal["train", "test"] | None = None
     if part is not None:
@@ -86,7 +85,7 @@ def privatize(
         yes=yes,
         part=which,
         split=split,
-        backend="polars" if backend == "polars" else "duckdb",
+        backend=backend,
     )
     ledger = open_ledger()
     name = described.dataset.name + (f"-{key}" if key else "")

@@ -37,11 +37,10 @@ def publish(
     All are checked before the first is sent: where one is damaged or not private, nothing leaves. A dataset of the same name
     and key gets a new version. The same sketch again changes nothing.
     """
-    from saibot.cli.home import saibot_home
     from saibot.client import Provider
 
     with open_connection(platform) as opened, progress(quiet=json) as tell:
-        provider = Provider(opened, saibot_home())
+        provider = Provider(opened)
         done = provider.publish_all(sketches, card=card, visibility=visibility, expires=expires, progress=tell)
     if json:
         print_json({"platform": opened.url, "datasets": [dataset.model_dump(mode="json") for dataset in done]})
@@ -58,13 +57,12 @@ def withdraw(
     json: JsonOption = False,
 ) -> None:
     """Take datasets back, all their versions. The platform deletes them; copies that others have made stay with them."""
-    from saibot.cli.home import saibot_home
     from saibot.client import Provider
 
     if not yes and not json and sys.stdin.isatty():
         typer.confirm(f"Withdraw {', '.join(ids)} for good?", abort=True, err=True)
     with open_connection(platform) as opened:
-        provider = Provider(opened, saibot_home())
+        provider = Provider(opened)
         for id in ids:
             provider.withdraw(id)
     if json:

@@ -10,11 +10,11 @@ import typer
 from saibot.cli.connection import PlatformOption, open_connection
 from saibot.cli.pack import DomainIdOption, DomainOption, given_domains
 from saibot.cli.platform_search import RequestFlags, search_at_home, search_there
-from saibot.cli.report import ReportOption, check_report, write_report
+from saibot.cli.report import ReportOption, check_outputs
 from saibot.cli.search_options import DEFAULT, option_of
-from saibot.cli.show import JsonOption, number, plural, print_json, print_table, progress
-from saibot.search.rankings import RANKINGS
-from saibot.wire import Entry, Measured, Result, SearchOptions
+from saibot.cli.show import JsonOption, print_json, progress
+from saibot.report.terminal import show_result
+from saibot.wire import SearchOptions
 
 if TYPE_CHECKING:
     from saibot.client import Augmented, Domains, SearchRequest
@@ -48,6 +48,14 @@ def search(
     slice_of: Annotated[
         str | None, typer.Option("--slice", metavar="DOMAIN", help="With --local: fetch only what has this key domain.")
     ] = None,
+    provider: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ACCOUNT",
+            help="With --local: the account you publish with, so that your own sketches improve nothing that you are "
+            "judged by. Default: the one that is logged in.",
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option(help="Wait for the platform's answer, or leave the search to run there.")] = True,
     domain: DomainOption = None,
     domain_id: DomainIdOption = None,
@@ -57,6 +65,7 @@ def search(
     join: Annotated[str, option_of("join")] = DEFAULT.join,
     joins: Annotated[bool, option_of("joins")] = DEFAULT.joins,
     unions: Annotated[bool, option_of("unions")] = DEFAULT.unions,
+    shared: Annotated[bool, option_of("shared", "--shared")] = DEFAULT.shared,
     hops: Annotated[bool, option_of("hops", "--hops")] = DEFAULT.hops,
     exhaustive: Annotated[
         bool, typer.Option("--exhaustive", help="Try every combination of joins; for a few candidates only.")
@@ -78,9 +87,7 @@ def search(
     """
     from saibot.errors import InvalidInput
 
-    if plot is not None and plot.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InvalidInput(f"--plot writes .png, .svg or .pdf, not {plot.name}.")
-    check_report(report_to)
+    check_outputs(report=report_to, picture=plot)
     if corpus is not None and (platform is not None or local or epsilon is not None or slice_of is not None):
         raise InvalidInput("--corpus searches a folder; --platform, --local, --slice and --epsilon go without it.")
     if test is not None and _is_sketch(train) != _is_sketch(test):
@@ -94,6 +101,7 @@ def search(
         join=join,  # type: ignore[arg-type]  # it checks that itself
         joins=joins,
         unions=unions,
+        shared=shared,
         hops=hops,
         rank=rank,
         whole_datasets=whole_datasets,
@@ -106,7 +114,7 @@ def search(
     else:
         with open_connection(platform) as opened:
             answer = (
-                search_at_home(opened, asked, options, slice_of, json=json)
+                search_at_home(opened, asked, options, slice_of, provider=provider, json=json)
                 if local
                 else search_there(opened, asked, options, epsilon=epsilon, delta=delta, wait=wait, json=json)
             )
@@ -118,11 +126,11 @@ def search(
     if plot is not None:
         found.plot(plot)
     if report_to is not None:
-        write_report(found.result, report_to)
+        found.report(report_to)
     if json:
         print_json(found.result.to_json())
     else:
-        report(found, sketches, shown)
+        show_result(found.result, sketches=sketches, shown=shown)
         if report_to is not None:
             typer.echo(f"wrote {report_to}: it opens in any browser, offline")
         _next(found, corpus, out, plot)
@@ -168,87 +176,6 @@ def _request(asked: RequestFlags, domains: Domains) -> SearchRequest:
         return private_request(asked.train, test=asked.test, keys=list(asked.keys), **common)
     described = Card.read(asked.card) if asked.card is not None else None
     return local_request(asked.train, test=asked.test, keys=asked.keys, card=described, name=asked.train.stem, **common)
-
-
-def report(found: Augmented, sketches: int | None, shown: int) -> None:
-    """What was found, for people; `sketches` is how many there were to choose from, where that is known."""
-    result = found.result
-    held_out = f", {result.rows.test:,} held out" if result.rows.test is not None else ""
-    kind = "private request (its noise is in every number)" if result.private else "local request: exact, nothing sent"
-    typer.echo(f"{result.request}: {result.rows.train:,} training rows{held_out}; {kind}")
-    for note in found.notes:
-        typer.echo(f"  {note}")
-    told = f"{plural(result.candidates - result.unions, 'join')} and {plural(result.unions, 'union')} to choose from"
-    typer.echo(f"  {told}" + (f", of {plural(sketches, 'sketch', 'sketches')}" if sketches is not None else ""))
-    typer.echo()
-    _ranking(result, shown)
-    _path(result)
-    typer.echo(f"stopped: {result.stopped}.")
-    for dropped in result.dropped:
-        such = f" ({', '.join(dropped.examples)})" if dropped.examples else ""
-        typer.echo(f"not taken: {dropped.count:,} because {dropped.reason.removesuffix('.')}{such}")
-
-
-def _ranking(result: Result, shown: int) -> None:
-    ranked = result.ranked
-    taken = result.taken
-    several = len({entry.on for entry in ranked}) > 1
-    by = RANKINGS.get(result.rank)
-    column = by.shows if by is not None else "gain"
-    rows = []
-    for place, entry in enumerate(ranked[:shown], start=1):
-        gain, (low, high) = entry.gain, entry.interval
-        if column == "potential" and entry.potential is not None and entry.potential_interval is not None:
-            gain, (low, high) = entry.potential, entry.potential_interval
-        if column == "expected" and entry.expected is not None:
-            gain = entry.expected
-        signal = "–" if entry.reliability is None else f"{entry.reliability:.0%}"
-        rows.append([
-            str(place),
-            _name(entry),
-            entry.on if several else signal,  # both would not fit a narrow terminal
-            f"{gain:+.3f}",
-            f"{low:.3f} to {high:.3f}",
-            number(entry.coefficient, 3),
-            str(taken.get(entry.identity, "")),
-        ])  # fmt: skip
-    if rows:
-        kind = "gain" if column == "gain" else f"{column} gain"
-        sure = f"{100 * result.interval_confidence:g} %"
-        interval = f"usable, {sure}" if column == "expected" else f"{sure} interval"
-        heads = ["", "candidate", "on" if several else "signal", kind, interval, "slope", "step"]
-        right = (0, *(() if several else (2,)), 3, 4, 5, 6)
-        order = by.first if by is not None else "the surest"
-        print_table(f"candidates by themselves: {kind} in R², {order} first", heads, rows, right=right)
-    if by is not None and column != "gain":
-        typer.echo(f"Ranked by {by.sentence}. The models below use the private values as they are.")
-
-
-def _name(entry: Entry) -> str:
-    if entry.kind == "union":
-        return f"{entry.dataset} (rows)"
-    return f"{entry.dataset}.{entry.feature}" if entry.feature is not None else f"{entry.dataset} ({entry.what})"
-
-
-def _path(result: Result) -> None:
-    from saibot.client.errors import plain_text
-
-    models = [("own features", result.base), *((f"{i}  + {step.added}", step) for i, step in enumerate(result.steps, 1))]
-    held_out = all(model.test_r2 is not None for _, model in models)
-    rows = [[name, f"{model.train_r2:.3f}", _held_out(model) if held_out else "–"] for name, model in models]
-    print_table("R² step by step", ["model", "training", "held out"], rows, right=(1, 2))
-    for i, step in enumerate(result.steps, start=1):
-        if step.kind == "join" and step.note:
-            typer.echo(f"step {i}: {plain_text(step.note, most=500)}")
-
-
-def _held_out(model: Measured) -> str:
-    """The held-out R² with its interval, or the interval alone where it leaves the number no meaning."""
-    if model.test_interval is None:
-        return f"{model.test_r2:.3f}"
-    low, high = model.test_interval
-    interval = f"{low:.2f} to {high:.2f}"
-    return f"unclear ({interval})" if model.unclear else f"{model.test_r2:.3f} ({interval})"
 
 
 def _next(found: Augmented, corpus: Path | None, out: Path | None, plot: Path | None) -> None:

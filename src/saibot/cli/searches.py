@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
-from saibot.cli.report import ReportOption, check_report, write_report
-from saibot.cli.show import JsonOption, print_json, print_table, progress
+from saibot.cli.report import ReportOption, check_outputs
+from saibot.cli.show import JsonOption, print_json, progress
+from saibot.report.terminal import print_table, show_result
 
 
 def add_to(app: typer.Typer) -> None:
@@ -46,10 +47,9 @@ def result(
     json: JsonOption = False,
 ) -> None:
     """Wait for a search if need be, and show what it found."""
-    from saibot.cli.search import report
     from saibot.client import Requester
 
-    check_report(report_to)
+    check_outputs(report=report_to)
     with open_connection(platform) as opened, progress(quiet=json) as tell:
         requester = Requester(opened)
         job = requester.job(id)
@@ -58,11 +58,11 @@ def result(
     if out is not None:
         found.save(out)
     if report_to is not None:
-        write_report(found.result, report_to)
+        found.report(report_to)
     if json:
         print_json(found.result.to_json())
         return
-    report(found, None, shown)
+    show_result(found.result, sketches=None, shown=shown)
     if out is not None:
         typer.echo(f"wrote {out}")
         typer.echo(f"next: `saibot augment {out} TABLE --out FILE` joins the new columns to your rows.")

@@ -3,6 +3,8 @@
     @with_terms
     def plan(*, terms: ReleaseTerms, json: JsonOption = False) -> None: ...
 
+    app.command("plan", cls=TermsCommand)(plan)
+
 has the options of `ReleaseTerms` where `terms` stands, and gets them as one value.
 """
 
@@ -14,6 +16,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import wraps
 from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperCommand
 
 from saibot.cli import options
 
@@ -66,15 +70,12 @@ class ReleaseTerms:
 
         `keys` are the public numbers of keys of each level, finest first; each level has a catch-all besides them.
         """
-        from saibot.privacy.mechanisms import LAYOUTS, PlanRequest
-        from saibot.privacy.mechanisms.plan import check_layout
+        from saibot.privacy.mechanisms import PlanRequest, mechanism_named
         from saibot.privacy.neighbours import Neighbours
 
-        if self.mechanism not in LAYOUTS:
-            check_layout(self.mechanism, "")
         relation = options.neighbours(self.neighbours)
         radius = options.bound(self.bound)
-        layout = self.layout or (LAYOUTS[self.mechanism][0] if keyed else "union")
+        layout = self.layout or mechanism_named(self.mechanism).default_layout(keyed=keyed).name
         return PlanRequest(
             mechanism=self.mechanism,
             layout=layout,
@@ -109,3 +110,21 @@ def with_terms(command: Callable[..., None]) -> Callable[..., None]:
     with_options.__signature__ = single.replace(parameters=spread)  # type: ignore[attr-defined]
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in spread}
     return with_options
+
+
+class TermsCommand(TyperCommand):
+    """A command with terms: its help names the mechanisms that are registered, which are not loaded before it is asked."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        from saibot.privacy.mechanisms import MECHANISMS
+
+        layouts = "; ".join(f"{one.name}: {', '.join(layout.name for layout in one.layouts)}" for one in MECHANISMS.values())
+        told = {
+            "mechanism": ", ".join(MECHANISMS),
+            "layout": f"{layouts}. Default: the mechanism's first with or without a key",
+        }
+        found: list[Any] = super().get_params(ctx)
+        for option in found:
+            if option.name in told and told[option.name] not in option.help:
+                option.help = f"{option.help} {told[option.name]}."
+        return found

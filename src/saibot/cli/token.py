@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.connection import PlatformOption, at_home, day, open_connection, shown
-from saibot.cli.show import JsonOption, print_json, print_table
+from saibot.cli.show import JsonOption, print_json
+from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
     from saibot.client import Token

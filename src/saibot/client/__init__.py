@@ -9,7 +9,8 @@ The same without a platform, on a folder of sketches:
 corpus = Corpus(Path("corpus"))
 request = local_request("train.csv", test="test.csv", target="delay", keys=["day"], domains=Domains(corpus))
 found = find_augmentation(request, corpus)
-found.to_frame(); found.plot("gains.png"); found.augment(frame); found.model().predict(frame); found.save("result.json")
+found.to_frame(); found.plot("gains.png"); found.report("found.html")
+found.augment(frame); found.model().predict(frame); found.save("result.json")
 """
 
 from saibot.client.augmented import Augmented, find_augmentation

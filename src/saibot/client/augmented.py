@@ -19,19 +19,18 @@ from saibot.client.tables import read_columns, with_columns, write_augmented
 from saibot.client.values import ValueSource, looked_up
 from saibot.errors import InvalidInput
 from saibot.privatize.read import TableLike
+from saibot.report.result import COLUMNS, rows_of, view_result
 from saibot.safe_file import write_safely
 from saibot.search import Corpus, SearchOptions, SearchRequest, Strategy, search
 from saibot.search.document import domain_listed, result_of
+from saibot.search.learning import owner
 from saibot.search.units import KeyColumn
 from saibot.wire import Measured, Result
 
 if TYPE_CHECKING:
     import pandas as pd
 
-RANKED = [
-    *("dataset", "feature", "kind", "key", "gain", "lower", "upper", "potential", "expected"),
-    *("coefficient", "reliability", "coverage", "privacy_share", "rows", "step", "note", "digest"),
-]
+    from saibot.report.picture import Picture
 
 
 def find_augmentation(
@@ -40,10 +39,16 @@ def find_augmentation(
     options: SearchOptions | None = None,
     *,
     strategy: Strategy | None = None,
+    provider: str | None = None,
     progress: Callable[[str, float | None], None] = lambda stage, part: None,
 ) -> Augmented:
-    """Search a corpus with a request of either kind."""
-    found = search(request, corpus, options, strategy=strategy, progress=progress)
+    """Search a corpus with a request of either kind.
+
+    `provider` is the name that the requester publishes under, if it does: its own sketches then help no value that its
+    request is judged by. By default it is who published a dataset of the request's name.
+    """
+    own = provider or owner(corpus, request.own)
+    found = search(request, corpus.for_provider(own), options, strategy=strategy, progress=progress)
     return Augmented(result_of(found, request, at_home=True), corpus)
 
 
@@ -87,30 +92,8 @@ class Augmented:
         """The ranked candidates of the first step: gain in R2 with its interval, and the step that took each, if any."""
         import pandas as pd
 
-        taken = self.result.taken
-        rows = [
-            {
-                "dataset": found.dataset,
-                "feature": found.what or None,
-                "kind": found.kind,
-                "key": found.on,
-                "gain": found.gain,
-                "lower": found.interval[0],
-                "upper": found.interval[1],
-                "potential": found.potential,
-                "expected": found.expected,
-                "coefficient": found.coefficient,
-                "reliability": found.reliability,
-                "coverage": found.coverage,
-                "privacy_share": found.privacy_share,
-                "rows": found.rows,
-                "step": taken.get(found.identity),
-                "note": found.note,
-                "digest": found.digest,
-            }
-            for found in self.result.ranked
-        ]
-        return pd.DataFrame(rows, columns=RANKED).astype({"step": "Int64", "rows": "Int64"})
+        frame = pd.DataFrame(rows_of(view_result(self.result)), columns=COLUMNS)
+        return frame.drop(columns="rank").astype({"step": "Int64", "rows": "Int64"})
 
     def path(self) -> pd.DataFrame:
         """R2 step by step, the base model first; a step joins a column, or adds the rows of a dataset."""
@@ -121,14 +104,20 @@ class Augmented:
             steps.append({"step": i, "column": step.added} | _measured(step))
         return pd.DataFrame(steps)
 
-    def plot(self, path: Path | str | None = None) -> Any:
-        """R2 step by step, and the ranked gains with their intervals; a matplotlib figure, written to a path if given."""
-        from saibot.client.plot import figure
+    def plot(self, path: Path | str | None = None) -> Picture:
+        """R2 step by step, and the ranked gains with their intervals: a picture, which notebooks show."""
+        from saibot.report.picture import result_picture
 
-        drawn = figure(self)
+        drawn = result_picture(view_result(self.result))
         if path is not None:
-            drawn.savefig(path, dpi=150)
+            drawn.save(path)
         return drawn
+
+    def report(self, path: Path | str) -> None:
+        """Write the whole result as one HTML file that opens offline. It holds statistics of the requester's own rows."""
+        from saibot.report.html import write_report
+
+        write_report(self.result, Path(path))
 
     def augment(self, table: TableLike, *, out: Path | str | None = None, columns: Mapping[str, str] | None = None) -> Any:
         """A left join of the chosen values, in original units, onto the requester's rows: all rows stay, in order.

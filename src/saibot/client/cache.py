@@ -16,6 +16,7 @@ from pathlib import Path
 from saibot.client.errors import NotFound, PlatformError, PlatformUnreachable
 from saibot.client.transport import ATTEMPTS, Wire
 from saibot.errors import InvalidInput, InvalidSketch
+from saibot.safe_file import move_safely
 from saibot.sketch import SUFFIX, read_sketch
 from saibot.sketch.file import MAX_FILE_BYTES
 
@@ -60,7 +61,7 @@ class SketchCache:
                     partial.unlink(missing_ok=True)
                 _download(wire, digest, partial, most)
                 if _is_sketch(partial, digest):
-                    os.replace(partial, path)
+                    move_safely(partial, path)
                     return path
             partial.unlink(missing_ok=True)
         raise PlatformError(

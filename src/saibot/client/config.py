@@ -18,14 +18,6 @@ from saibot.errors import InvalidInput
 from saibot.safe_file import write_safely
 
 
-def data_folder() -> Path:
-    """Where this machine keeps its ledger: `$SAIBOT_HOME`, or the user's data folder."""
-    from platformdirs import user_data_path
-
-    chosen = os.environ.get("SAIBOT_HOME")
-    return Path(chosen) if chosen else user_data_path("saibot")
-
-
 def config_path() -> Path:
     """`$SAIBOT_CONFIG`, or `config.toml` in `$SAIBOT_HOME`, or in the user's configuration folder."""
     from platformdirs import user_config_path

@@ -1,21 +1,39 @@
 """Which public key domains a corpus speaks of, and which of them a column's values belong to.
 
-Days and ranges of numbers spell themselves out in their id. Other domains come from a file that someone gave (kept beside
-the corpus), and at the least their keys are written in every sketch; what a sketch does not say is which coarser keys they
-belong to.
+Days and ranges of numbers spell themselves out in their id, and some vocabularies ship. Other domains come from a file that
+someone gave (kept beside the corpus) or imported on this machine, and at the least their keys are written in every sketch;
+what a sketch does not say is which coarser keys they belong to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
 from saibot.client.keys import places_of
-from saibot.domains import DomainRegistry, KnownDomains, generated_domain, keys_digest, level_domain
+from saibot.domains import (
+    DomainRegistry,
+    KnownDomains,
+    UnknownDomain,
+    doubt,
+    imported_domains,
+    keys_digest,
+    level_domain,
+    named_domain,
+)
+from saibot.domains.domain import range_name
+from saibot.domains.finding import registered
+from saibot.domains.generated import PREFIXES
+from saibot.domains.meaning import meaning
+from saibot.domains.vocabularies import catalogue, shipped
 from saibot.errors import InvalidDomain, InvalidSketch
+from saibot.home import data_folder
+from saibot.privatize.domain_file import read_domain
 from saibot.search import Corpus
 from saibot.search.from_sketches import domain_of_part
 from saibot.search.key_maps import view_id
@@ -54,24 +72,28 @@ class Domains:
     @cached_property
     def known(self) -> KnownDomains:
         """Where the domain that a sketch names is looked for, beyond the sketch itself."""
-        return KnownDomains.of(self._given, self.registry)
+        imported = imported_domains()
+        known = KnownDomains.of(self._given, self.registry)
+        return known if imported is None else KnownDomains((*known.sources, registered(imported)))
 
     def named(self, id: str) -> KeyDomain:
         """The domain with this id, the latest version of it."""
         found = [domain for domain in self.all if domain.id == id]
         if found:
             return max(found, key=lambda domain: domain.version)
-        generated = generated_domain(id)
-        if generated is None:
-            have = ", ".join(sorted({domain.id for domain in self.all})[:5]) or "none"
-            raise InvalidDomain(f"no key domain {id!r} is known here.", hint=f"There is {have}.")
-        return generated
+        try:
+            return named_domain(id)
+        except UnknownDomain as problem:
+            have = ", ".join(sorted({domain.id for domain in self.all})[:5])
+            hint = f"The corpus speaks of {have}. {problem.hint}" if have else problem.hint
+            raise InvalidDomain(f"no key domain {id!r} is known here.", hint=hint) from None
 
     @cached_property
     def all(self) -> tuple[KeyDomain, ...]:
         """Every domain, and every coarser level as one of its own; one for each list of keys, the richest."""
         found: dict[str, KeyDomain] = {}
-        for domain in self._whole():
+        whole = tuple(self._whole())
+        for domain in (*whole, *_finer({domain.id for domain in whole})):
             for one in (domain, *(level_domain(domain, name) for name, _ in domain.parents)):
                 known = found.get(one.keys_digest)
                 if known is None or len(known.parents) < len(one.parents):
@@ -119,6 +141,37 @@ class Domains:
         return sorted(found, key=lambda fit: (not fit.opens, -fit.coverage, -len(fit.opens), len(fit.domain)))
 
 
+def _finer(ids: Iterable[str]) -> Iterable[KeyDomain]:
+    """The shipped vocabularies with a level that one of these domains lists: counties, where states are published."""
+    published = {meaning(id) for id in ids}
+    for vocabulary in catalogue().values():
+        if vocabulary.id not in published and published & set(vocabulary.levels.values()):
+            with suppress(InvalidDomain):  # its package is not installed
+                yield vocabulary.domain
+
+
+def import_domain_file(
+    path: Path, *, id: str, version: int = 1, key: str | None = None, levels: Sequence[str] | None = None
+) -> KeyDomain:
+    """Check a file of keys and keep its domain on this machine, under an id that means these keys for good."""
+    if id.startswith(PREFIXES) or shipped(id) is not None:
+        raise InvalidDomain(
+            f"{id!r} is a key domain that everybody knows already.", hint="Use it as it is, or choose another id."
+        )
+    domain = read_domain(path, id=id, version=version, key=key, levels=levels)
+    DomainRegistry(data_folder() / "domains").register(domain)
+    return domain
+
+
+def doubt_of_guess(column: KeyColumn, domain: KeyDomain) -> str:
+    """What to ask where a column's bare numbers were taken for those of a domain that is not called like it."""
+    told = meaning(domain.id)
+    names = (column.name.casefold(), column.column.casefold())
+    if told is not None and any(told in name or name in told for name in names):
+        return ""
+    return doubt(column.name, domain.id, domain.values)
+
+
 def opened(domain: KeyDomain, ids_by_part: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """The key domains of a corpus that this one is part of the way to: some part of their key is a function of it."""
     levels = (domain.with_levels([name]).level_values(1) for name, _ in domain.parents)
@@ -127,7 +180,13 @@ def opened(domain: KeyDomain, ids_by_part: Mapping[str, frozenset[str]]) -> froz
 
 
 def best_domains(name: str, column: str, fits: Sequence[DomainFit]) -> KeyColumn | None:
-    """The domain that covers most of a column, then others of weight that open something new; None where none opens any."""
+    """The domain that covers most of a column, then others of weight that open something new; None where none opens any.
+
+    Where a range of numbers has the column's name, ranges of other names are something else.
+    """
+    names = {name.casefold(), column.casefold()}
+    if any(range_name(fit.domain.id) in names for fit in fits):
+        fits = [fit for fit in fits if range_name(fit.domain.id) in (None, *names)]
     chosen: list[KeyDomain] = []
     seen: set[str] = set()
     for fit in fits:

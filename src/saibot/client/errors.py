@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from saibot.errors import SaibotError
+from saibot.report.format import plain_text
 
 
 class PlatformError(SaibotError):
@@ -51,9 +52,3 @@ class PlatformUnreachable(PlatformError):
 
 class SearchFailed(PlatformError):
     """A search that was cancelled, or that ended with an error."""
-
-
-def plain_text(text: object, *, most: int = 2000) -> str:
-    """Untrusted text made safe for a terminal: one line without control characters, at most `most` characters."""
-    shown = "".join(letter if letter.isprintable() else " " for letter in str(text))
-    return shown if len(shown) <= most else shown[:most] + "…"

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import ValidationError
 
-from saibot.client.domains import Domains, best_domains
+from saibot.client.domains import Domains, best_domains, doubt_of_guess
 from saibot.client.keys import places_of, request_key
 from saibot.client.tables import key_codes, numbers, read_columns
 from saibot.domains.aligning import how_spelled
@@ -192,7 +192,8 @@ def _resolve_keys(
                     continue
             assert column is not None
             found[column.name] = column
-            notes += [_covered(column, domain, texts, rows) for domain in column.domains]
+            guessed = chosen is None and not part.domains
+            notes += [_covered(column, domain, texts, rows, guessed=guessed) for domain in column.domains]
     if not asked:
         notes.append("no key was named, so nothing can be joined")
     if asked and not found:
@@ -201,7 +202,7 @@ def _resolve_keys(
     return list(found.values()), notes + [f"{message} {hint}" for message, hint in reasons]
 
 
-def _covered(column: KeyColumn, domain: KeyDomain, texts: Sequence[str], rows: np.ndarray) -> str:
+def _covered(column: KeyColumn, domain: KeyDomain, texts: Sequence[str], rows: np.ndarray, *, guessed: bool) -> str:
     places = places_of(texts, domain)
     share = int(rows[places < len(domain)].sum()) / max(int(rows.sum()), 1)
     shown = f"{share:.0%}" if share in (0, 1) or 0.01 <= share <= 0.99 else f"{share:.2%}"
@@ -209,7 +210,9 @@ def _covered(column: KeyColumn, domain: KeyDomain, texts: Sequence[str], rows: n
     pairs = [(text, domain.values[place]) for text, place in zip(texts, places.tolist(), strict=True) if place < len(domain)]
     spelled = how_spelled([pair for pair in pairs if pair[0] != pair[1]]) if not domain.id.startswith("dates:") else ""
     note += f", whose keys it lists{spelled}" if spelled else ""
-    return note if share >= 0.5 else f"{note}; the others are looked up as outside its domain"
+    note = note if share >= 0.5 else f"{note}; the others are looked up as outside its domain"
+    question = doubt_of_guess(column, domain) if guessed else ""
+    return f"{note}; {question}" if question else note
 
 
 def _why(fits: Sequence[object], known: Domains) -> str:

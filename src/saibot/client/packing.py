@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from saibot.client.leaving import why_not_private
 from saibot.domains import DomainRegistry
 from saibot.errors import InvalidInput, InvalidSketch
 from saibot.search import Corpus
+from saibot.search.learning import learn as learn_factors
 from saibot.sketch import SUFFIX, KeyDomain, Sketch, read_sketch
 
 
@@ -23,6 +24,7 @@ class Packed:
     known: list[tuple[str, str]] = field(default_factory=list)  # in the corpus before
     refused: list[tuple[str, str]] = field(default_factory=list)  # path, reason
     notes: list[str] = field(default_factory=list)
+    shared: list[tuple[str, int, int]] = field(default_factory=list)  # key domain, sketches, causes in common; learned now
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -30,6 +32,7 @@ class Packed:
             "known": [{"sketch": path, "dataset": dataset} for path, dataset in self.known],
             "refused": [{"sketch": path, "reason": reason} for path, reason in self.refused],
             "notes": self.notes,
+            "shared": [{"domain": name, "sketches": count, "factors": rank} for name, count, rank in self.shared],
         }
 
 
@@ -39,13 +42,16 @@ def pack_sketches(
     *,
     domains: Sequence[KeyDomain] = (),
     unsafe: bool = False,
+    learn: bool = True,
+    progress: Callable[[str, float | None], None] = lambda stage, part: None,
 ) -> tuple[Corpus, Packed]:
     """Make or extend a corpus. A bad sketch is told with its reason; the good ones beside it are packed.
 
     `domains` are kept with the corpus: with them, coarser key levels can be used. Sketches with simulated noise or a
-    preparation that was not paid for are refused unless `unsafe`.
+    preparation that was not paid for are refused unless `unsafe`. With `learn`, what the sketches of a key domain have in
+    common improves the values of each.
     """
-    corpus = Corpus(folder) if (folder / "index.json").exists() else Corpus.create(folder)
+    corpus = Corpus.open_or_create(folder)
     if domains:
         registry = DomainRegistry(folder / "domains")
         for domain in domains:
@@ -54,6 +60,12 @@ def pack_sketches(
     good = _good(sketches, set(corpus.digests), packed, unsafe=unsafe)
     parents = _parents(good, Domains(corpus, domains), packed)
     refused = {entry.digest: entry.reason for entry in corpus.add((sketch for _, sketch in good), parents)}
+    if learn:
+        for id in learn_factors(corpus, progress=progress):
+            shared = corpus.factors(id)
+            names = [found.id if (found := corpus.key_list(part)) else "keys" for part in id.split("+")]
+            if shared is not None and shared.rank:
+                packed.shared.append((" and ".join(names), len(shared.taught), shared.rank))
     for path, sketch in good:
         if sketch.digest in refused:
             packed.refused.append((str(path), refused[sketch.digest]))

@@ -15,7 +15,7 @@ from saibot.client.transport import Wire
 from saibot.domains.csv_text import domain_from_csv, domain_to_csv
 from saibot.errors import InvalidDomain
 from saibot.sketch import KeyDomain
-from saibot.wire import Account, CorpusEntry, Dataset, Domain, NewToken, Related, ShownDataset, Token
+from saibot.wire import Account, CorpusEntry, Dataset, Domain, FactorsEntry, NewToken, Related, ShownDataset, Token
 
 
 class Platform:
@@ -124,6 +124,10 @@ class Platform:
     def manifest(self, domain: str | None = None) -> Iterator[CorpusEntry]:
         """Which sketches make up the corpus, or the slice of it that has this key domain."""
         return (read_answer(CorpusEntry, item) for item in self.wire.pages("/v1/corpus", {"domain": domain}))
+
+    def factors(self) -> Iterator[FactorsEntry]:
+        """The shared factors that the platform's values use at present."""
+        return (read_answer(FactorsEntry, item) for item in self.wire.pages("/v1/factors"))
 
     def audit(self) -> Iterator[dict[str, Any]]:
         """Who published, withdrew and asked what, newest first (admin)."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from saibot.client.answers import Progress
-from saibot.client.config import data_folder
 from saibot.errors import InvalidInput
+from saibot.home import data_folder
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, prepare, privatize

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import quote
 
 from saibot.client.answers import Progress
 from saibot.client.cache import SketchCache
@@ -28,10 +29,12 @@ from saibot.domains import DomainRegistry, KnownDomains, NamedDomain
 from saibot.domains.finding import spelled_out
 from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
 from saibot.search import Corpus
+from saibot.search.shared_factors import SharedFactors
 from saibot.sketch import Header, KeyDomain, KeyPart, Sketch, read_sketch
 from saibot.wire import CorpusEntry, NewColumn
 
 AT_ONCE = 8  # downloads
+LARGEST_FACTORS = 1 << 30  # bytes
 
 
 class Published:
@@ -75,6 +78,27 @@ class Published:
             self.kept.keep_domain(found)
         return found
 
+    def factors_named(self, version: str) -> SharedFactors:
+        """Shared factors of this version, fetched where they are not here."""
+        with suppress(InvalidInput):
+            return self.kept.factors_named(version)
+        return self._fetched_factors(version, LARGEST_FACTORS)
+
+    def _fetched_factors(self, version: str, most: int) -> SharedFactors:
+        content = bytearray()
+        with self.platform.wire.stream(f"/v1/factors/{quote(version, safe='')}") as response:
+            for chunk in response.iter_bytes():
+                content += chunk
+                if len(content) > most:
+                    raise PlatformError("the platform sent more than the size of the shared factors that it lists.")
+        try:
+            return self.kept.keep_factors(bytes(content), version)
+        except InvalidInput:
+            raise PlatformError(
+                f"the platform sent something else than the shared factors {version[:12]} that it lists.",
+                hint="Nothing of it was kept. Tell whoever runs the platform.",
+            ) from None
+
     def fetch(self, columns: Iterable[NewColumn]) -> None:
         """Fetch what the chosen columns of a result need and is not here. The platform learns which they are."""
         for digest in dict.fromkeys(one for column in columns for one in (column.digest, column.via) if one):
@@ -98,9 +122,14 @@ class Published:
         paths, notes = self._download(items.values(), progress)
         headers = _headers(paths)
         self._bring_domains(headers.values(), progress)
+        factors = self._bring_factors(progress)
         folder = self.cache.folder / "slices" / f"{self._place}-{hashlib.sha256((domain or '').encode()).hexdigest()[:16]}"
         progress("packing", None)
         corpus, packed = self._packed(folder, paths, headers)
+        for shared in factors:
+            learned = corpus.learned(shared.key)
+            if shared.key in corpus.key_ids and (learned is None or learned.version != shared.version):
+                corpus.adopt(shared)
         notes += [f"a sketch was passed over: {reason}" for _, reason in packed.refused]
         return corpus, (*notes, *packed.notes)
 
@@ -152,6 +181,22 @@ class Published:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(fetch, missing))
 
+    def _bring_factors(self, progress: Progress) -> list[SharedFactors]:
+        """The factors that the platform's own values use; without them, values at home would be less sharp than there."""
+        try:
+            entries = list(self.platform.factors())
+        except NotFound:  # a platform of before there were any
+            return []
+        progress("fetching what tables have in common", None)
+        found = []
+        for entry in entries:
+            try:
+                found.append(self.kept.factors_named(entry.version))
+            except InvalidInput:
+                with suppress(NotFound):  # learned anew since it was listed
+                    found.append(self._fetched_factors(entry.version, min(entry.bytes, LARGEST_FACTORS)))
+        return found
+
     def _packed(self, folder: Path, paths: dict[str, Path], headers: dict[str, Header]) -> tuple[Corpus, Packed]:
         """The slice's corpus with exactly these sketches; one that cannot be brought up to date is made anew."""
         try:
@@ -161,7 +206,7 @@ class Published:
             return self._updated(folder, paths, headers)
 
     def _updated(self, folder: Path, paths: dict[str, Path], headers: dict[str, Header]) -> tuple[Corpus, Packed]:
-        corpus = Corpus(folder) if (folder / "index.json").exists() else Corpus.create(folder)
+        corpus = Corpus.open_or_create(folder)
         known = set(corpus.digests)
         for digest in known - paths.keys():
             corpus.remove(digest)
@@ -172,7 +217,7 @@ class Published:
         for domain in domains:
             registry.register(domain)
         new = [path for digest, path in paths.items() if digest not in known or digest in stale]
-        return pack_sketches(folder, new, domains=domains) if new else (corpus, Packed())
+        return pack_sketches(folder, new, domains=domains, learn=False) if new else (corpus, Packed())
 
     def _domains(self, corpus: Corpus, headers: dict[str, Header]) -> tuple[list[KeyDomain], set[str]]:
         """The domains of the slice that are here, and the sketches with levels that were packed before theirs was known."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ from saibot.client.answers import Progress, read_answer
 from saibot.client.augmented import Augmented, find_augmentation
 from saibot.client.cache import SketchCache
 from saibot.client.domains import Domains
+from saibot.client.errors import PlatformError
 from saibot.client.exact_request import Keys, local_request
 from saibot.client.job import Job
 from saibot.client.leaving import check_may_leave
@@ -20,6 +22,7 @@ from saibot.client.sketch_request import is_sketch, open_sketch, private_request
 from saibot.errors import InvalidInput
 from saibot.privacy.budget import exact_decimal
 from saibot.privacy.ledger import Ledger
+from saibot.privacy.mechanisms import DEFAULT, mechanism_named
 from saibot.privatize import Card, ReleaseRequest
 from saibot.privatize.read import TableLike
 from saibot.privatize.split import SplitFrames, split_frame
@@ -96,6 +99,7 @@ class Requester:
         features: Sequence[str] | None = None,
         card: Card | Path | str | None = None,
         domain: str | None = None,
+        provider: str | None = None,
         options: SearchOptions | None = None,
         name: str = "request",
         progress: Progress = lambda stage, part: None,
@@ -103,8 +107,10 @@ class Requester:
         """Search with one's own rows, exactly. The corpus comes here, nothing of the request leaves, nothing is spent.
 
         All that the search and the use of its result can need is fetched first, before a row is read: the platform is asked
-        the same whatever the rows are, and nothing more when the result joins or predicts.
+        the same whatever the rows are, and nothing more when the result joins or predicts. `provider` is the account that
+        one publishes with, by default the one that is logged in: what it published helps no value that is judged here.
         """
+        provider = provider or self._account()
         corpus, notes = self.published.corpus(domain, progress=progress)
         domains = Domains(corpus)
         if is_sketch(train):
@@ -114,8 +120,14 @@ class Requester:
             request = local_request(
                 train, test=test, target=target, features=features, keys=keys, card=described, domains=domains, name=name
             )
-        found = find_augmentation(request, corpus, options, progress=progress).result
+        found = find_augmentation(request, corpus, options, provider=provider, progress=progress).result
         return Augmented(found.but(platform=self.platform.url, notes=(*found.notes, *notes)), self.published.kept)
+
+    def _account(self) -> str | None:
+        """The account of the token, where there is one."""
+        with suppress(PlatformError):
+            return self.platform.me().name if self.platform.wire.token else None
+        return None
 
     # -------------------------------------------------------------------------------------------- there
 
@@ -185,7 +197,8 @@ class Requester:
                 check_may_leave(open_sketch(part))
         terms: dict[str, Any] = {"key": next(iter(keys), None), "card": card, "epsilon": epsilon, "delta": delta}
         terms |= {"features": () if features is None else (*features, target), "split": split}
-        terms |= {"layout": "semiring" if options.join != "lookup" and keys else None}
+        if options.join != "lookup" and keys:  # all pairs of rows with one key need products per key
+            terms |= {"layout": mechanism_named(DEFAULT).default_layout(keyed=True, products=True).name}
         given: dict[Literal["train", "test"], Part] = {"train": train}
         if test is not None:
             given["test"] = test

@@ -11,11 +11,13 @@ from saibot.client.kept import HINT
 from saibot.domains import KnownDomains, level_domain
 from saibot.errors import InvalidInput
 from saibot.search import Corpus, RequestKey
-from saibot.search.corpus import pack
+from saibot.search.corpus import SHARED
 from saibot.search.hops import hop_shards, spread_of, through
 from saibot.search.key_lists import ListedKeys
 from saibot.search.key_maps import View, Views, key_id, view_id
+from saibot.search.packed_rows import pack, shared_rows
 from saibot.search.shard import ShardRows
+from saibot.search.shared_factors import SharedFactors
 from saibot.sketch import KeyDomain, KeyPart, Sketch
 from saibot.wire import NewColumn
 
@@ -27,6 +29,9 @@ class ValueSource(Protocol):
 
     def domain(self, part: KeyPart) -> KeyDomain | None:
         """The domain that a sketch's key names, with its coarser levels, where it is known."""
+
+    def factors_named(self, version: str) -> SharedFactors:
+        """The shared factors of this version."""
 
 
 SAME = 1e-6  # two spreads that differ by less than this part are one
@@ -45,6 +50,8 @@ def looked_up(source: Corpus | ValueSource, column: NewColumn, key: RequestKey) 
 def _in_corpus(corpus: Corpus, column: NewColumn, key: RequestKey) -> Place:
     views = Views(key, corpus)
     known = False
+    if column.dataset.startswith(SHARED):
+        return _shared(corpus, column, views)
     if column.via is None:
         for id in corpus.key_ids:
             for shard in corpus.shards(id):
@@ -52,7 +59,9 @@ def _in_corpus(corpus: Corpus, column: NewColumn, key: RequestKey) -> Place:
                 known = known or row is not None
                 view = _view(views, id, column) if row is not None else None
                 if row is not None and view is not None:
-                    return view, shard, row
+                    if (column.factors or "") == shard.factors:
+                        return view, shard, row
+                    return view, _as_chosen(corpus, column), corpus.sketch(column.digest).features.index(column.feature)
     elif {column.digest, column.via} <= set(corpus.digests):
         known = True
         for view, shard in hop_shards(corpus, views):
@@ -68,7 +77,20 @@ def _in_corpus(corpus: Corpus, column: NewColumn, key: RequestKey) -> Place:
     )
 
 
+def _shared(source: Corpus | ValueSource, column: NewColumn, views: Views) -> Place:
+    """A column of what the tables of a key domain have in common."""
+    shared, group = _factors(source, column)
+    if shared is None or not column.feature.isdigit() or not 0 < int(column.feature) <= shared.rank:
+        raise InvalidInput(f"{column.name!r} is no column that the shared factors give.", hint="Search again.")
+    view = _view(views, shared.key, column)
+    if view is None:
+        raise _no_key(column)
+    return view, shared_rows(shared, group, column.dataset), int(column.feature) - 1
+
+
 def _in_sketches(source: ValueSource, column: NewColumn, key: RequestKey) -> Place:
+    if column.dataset.startswith(SHARED):
+        return _shared(source, column, Views(key))
     sketch = _fetched(source, column.digest)
     if sketch.header.key is None or column.feature not in sketch.features:
         raise InvalidInput(f"the sketch of {column.dataset!r} is not the one that the result uses.")
@@ -91,17 +113,19 @@ def _in_sketches(source: ValueSource, column: NewColumn, key: RequestKey) -> Pla
 
 
 def _packed(sketch: Sketch, source: ValueSource, column: NewColumn, key: RequestKey) -> ShardRows:
-    """The sketch's values as the search had them: with its coarser key levels, if those were known where it was packed.
+    """The sketch's values as the search had them: with the factors that helped them, and with its coarser key levels, if
+    those were known where it was packed.
 
     A result does not carry domains of providers, only the spread of the values it chose, which tells both apart.
     """
-    packed = [pack(sketch, None)]
+    shared, group = _factors(source, column)
+    packed = [pack(sketch, None, shared, group)]
     assert sketch.header.key is not None
     part, row = sketch.header.key.parts[0], sketch.features.index(column.feature)
     if sketch.header.key.levels:
         for domain in (source.domain(part), KnownDomains.of(_domains(key)).find(part)):
             try:
-                packed += [pack(sketch, domain)] if domain is not None else []
+                packed += [pack(sketch, domain, shared, group)] if domain is not None else []
             except InvalidInput:  # the same keys with other levels
                 continue
     wanted = column.spread
@@ -119,6 +143,20 @@ def _packed(sketch: Sketch, source: ValueSource, column: NewColumn, key: Request
             hint=HINT,
         )
     return best
+
+
+def _as_chosen(corpus: Corpus, column: NewColumn) -> ShardRows:
+    """The values of a sketch with the factors that the result was found with, where the corpus has learned since."""
+    shared, group = _factors(corpus, column)
+    sketch = corpus.sketch(column.digest)
+    return corpus.packed(sketch, shared, group)
+
+
+def _factors(source: Corpus | ValueSource, column: NewColumn) -> tuple[SharedFactors | None, int | None]:
+    if column.factors is None:
+        return None, None
+    version, _, group = column.factors.partition("@")
+    return source.factors_named(version), int(group) if group.isdigit() else None
 
 
 def _domains(key: RequestKey) -> Iterable[KeyDomain]:

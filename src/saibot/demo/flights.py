@@ -30,7 +30,7 @@ levels = ["month"]
 
 [keys.hour]
 column = "hour"
-domain = {{ range = [0, 23] }}
+domain = "hour-of-day"
 
 [keys.origin]
 column = "origin"

@@ -2,57 +2,39 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from saibot.demo.flights import CAP
 from saibot.demo.story import DELTA, EPSILON, OWN, Story
-
-TEMPLATE = Path(__file__).with_suffix(".html")
+from saibot.report.charts import Spec, chart, name_axis
+from saibot.report.format import fixed, plural
+from saibot.report.html import offline_page
+from saibot.report.result import view_result
+from saibot.safe_file import write_safely
 
 
 def write_report(story: Story, path: Path) -> None:
     """Draw the story."""
-    from saibot.safe_file import write_safely
-
     write_safely(path, report_html(story).encode())
 
 
 def report_html(story: Story) -> str:
-    from markupsafe import Markup
-
-    from saibot.platform.pages.render import environment
-    from saibot.platform.pages.report import draw, stylesheet
-    from saibot.platform.pages.result import view_result
-
-    view = view_result(story.local.result)
-    drawings = {name: draw(spec) for name, spec in (("path", view.path_chart), ("gains", view.gains_chart)) if spec}
-    style = Markup(stylesheet())
     rows = score_rows(story)
-    airline = max(publisher.spent for publisher in story.publishers)
-    return (
-        environment()
-        .from_string(TEMPLATE.read_text(encoding="utf-8"))
-        .render(
-            story=story,
-            view=view,
-            private_view=view_result(story.private.result),
-            drawings=drawings,
-            scores=rows,
-            groups=grouped(story),
-            scores_chart=draw(scores_chart(rows)),
-            style=style,
-            style_digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
-            created=datetime.now(UTC).date().isoformat(),
-            spent=f"ε = {at_most(airline)}",
-            epsilon=EPSILON,
-            delta=DELTA,
-            cap=CAP,
-        )
+    return offline_page(
+        "demo.html",
+        package="saibot.demo",
+        story=story,
+        view=view_result(story.local.result),
+        private_view=view_result(story.private.result),
+        scores=rows,
+        groups=grouped(story),
+        scores_chart=scores_chart(rows),
+        spent=f"ε = {at_most(max(publisher.spent for publisher in story.publishers))}",
+        epsilon=EPSILON,
+        delta=DELTA,
+        cap=CAP,
     )
 
 
@@ -72,8 +54,7 @@ def at_most(epsilon: float) -> str:
 
 def score_rows(story: Story) -> list[dict[str, Any]]:
     """The four models, the private ones first."""
-    scores, chosen = story.scores, len(story.selected)
-    columns = f"{chosen} private column{'s' if chosen != 1 else ''}"
+    scores, columns = story.scores, plural(len(story.selected), "private column")
     return [
         {"label": f"own features: {' and '.join(OWN)}", "who": "JetBlue", "r2": scores.base, "private": True},
         {"label": f"with {columns}, ε = {EPSILON}", "who": "JetBlue, today", "r2": scores.augmented, "private": True},
@@ -87,23 +68,18 @@ def score_rows(story: Story) -> list[dict[str, Any]]:
     ]
 
 
-def scores_chart(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def scores_chart(rows: list[dict[str, Any]]) -> Spec:
     """Bars; those that are not private hollow."""
-    from saibot.platform.pages.charts import CONFIG
-
-    names = {"field": "label", "type": "nominal", "sort": [row["label"] for row in rows]}
     fill = {"condition": {"test": "datum.private", "value": "@chart-main"}, "value": "@surface"}
-    return {
-        "description": "R² on held-out flights of four models. The table below has the same numbers.",
-        "autosize": {"type": "fit-x", "contains": "padding"},
-        "config": CONFIG,
-        "data": {"values": [row | {"told": f"{row['r2']:.3f}"} for row in rows]},
-        "height": {"step": 38},
-        "encoding": {
-            "y": names | {"axis": {"title": None, "labelLimit": 260, "grid": False}},
+    return chart(
+        [row | {"told": fixed(row["r2"])} for row in rows],
+        description="R² on held-out flights of four models. The table below has the same numbers.",
+        height={"step": 38},
+        encoding={
+            "y": name_axis("label", [row["label"] for row in rows], labelLimit=260),
             "x": {"field": "r2", "type": "quantitative", "axis": {"title": "R² on held-out flights", "tickCount": 6}},
         },
-        "layer": [
+        layer=[
             {
                 "mark": {"type": "bar", "height": 20, "stroke": "@chart-main", "strokeWidth": 1.5},
                 "encoding": {"fill": fill},
@@ -113,4 +89,4 @@ def scores_chart(rows: list[dict[str, Any]]) -> dict[str, Any]:
                 "encoding": {"text": {"field": "told"}, "color": {"value": "@ink"}},
             },
         ],
-    }
+    )

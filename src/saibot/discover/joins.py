@@ -14,7 +14,8 @@ from typing import Protocol
 
 import numpy as np
 
-from saibot.domains import Alignment, DomainCard, KeyDomain, align, keys_digest
+from saibot.domains import Alignment, DomainCard, KeyDomain, align, different, doubt, keys_digest
+from saibot.domains.meaning import bare_numbers
 from saibot.domains.minhash import most_shared, signature
 
 LEAST = 0.1  # share of the request's keys below which a list of keys counts as unrelated
@@ -54,6 +55,10 @@ class OwnKeys:
     @cached_property
     def signature(self) -> np.ndarray:
         return signature(self.keys)
+
+    @cached_property
+    def bare(self) -> bool:
+        return bare_numbers(self.keys)
 
 
 @dataclass(frozen=True)
@@ -132,20 +137,35 @@ class Meetings:
         """What the two have in common, for people; `name` is what the other list is called where it is published."""
         own = self.own[meeting.own]
         if meeting.alignment is None:
-            return f"joined on all {len(own.keys):,} keys of {own.name}"
-        return meeting.alignment.explain(own.name, name or self._names.get(part, "it"))
+            told = f"joined on all {len(own.keys):,} keys of {own.name}"
+        else:
+            told = meeting.alignment.explain(own.name, name or self._names.get(part, "it"))
+        return "; ".join(filter(None, (told, self.doubt(meeting, part, name))))
+
+    def doubt(self, meeting: Meeting, part: str, name: str | None = None) -> str:
+        """What to ask oneself where both lists are bare numbers that nobody named; no text elsewhere."""
+        own = self.own[meeting.own]
+        if not own.bare:
+            return ""
+        listed = self._lists.key_list(part) if name is None and self._lists is not None else None
+        return doubt(own.name, name or (own.name if listed is None else listed.id), own.keys)
 
     def _aligned(self, part: str, same: set[str]) -> list[Meeting]:
         others = [(number, own) for number, own in enumerate(self.own) if own.label[0] not in same]
         if not others or self._lists is None:
             return []
         known = self._lists.key_signature(part)
+        listed = self._lists.key_list(part) if known is None else None
+        theirs = known[0].id if known is not None else listed.id if listed is not None else ""
         found, most = [], -1
         for number, own in others:
+            if different(own.name, theirs):
+                self._strange.setdefault(part, f"{theirs} lists other things than {own.name}")
+                continue
             if known is not None and most_shared(own.signature, len(own.keys), known[1], known[0].size) < self._least(own):
                 self._strange.setdefault(part, f"{known[0].id} has few or none of the keys of {own.name}")
                 continue
-            listed = self._lists.key_list(part)
+            listed = listed or self._lists.key_list(part)
             if listed is None:
                 return []
             met = align(own.keys, listed)

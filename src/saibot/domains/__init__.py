@@ -4,10 +4,12 @@ from saibot.domains.aligning import Alignment, align
 from saibot.domains.domain import OTHER, KeyDomain, keys_digest, level_domain
 from saibot.domains.errors import DomainConflict, UnknownDomain
 from saibot.domains.file import DomainCard
-from saibot.domains.finding import KnownDomains, NamedDomain
+from saibot.domains.finding import KnownDomains, NamedDomain, imported_domains, named_domain
 from saibot.domains.generated import generated_domain
+from saibot.domains.meaning import different, doubt
 from saibot.domains.registry import DomainRegistry
 from saibot.domains.spelling import folded, normal_key, spellings
+from saibot.domains.vocabularies import Vocabulary, vocabulary
 
 __all__ = [
     "OTHER",
@@ -19,11 +21,17 @@ __all__ = [
     "KnownDomains",
     "NamedDomain",
     "UnknownDomain",
+    "Vocabulary",
     "align",
+    "different",
+    "doubt",
     "folded",
     "generated_domain",
+    "imported_domains",
     "keys_digest",
     "level_domain",
+    "named_domain",
     "normal_key",
     "spellings",
+    "vocabulary",
 ]

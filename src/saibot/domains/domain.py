@@ -7,6 +7,7 @@ or not, and rows with any other key go to one catch-all. That a key occurs at al
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -15,11 +16,14 @@ from functools import cached_property
 import numpy as np
 
 from saibot.domains.spelling import folded, normal_key, spellings
+from saibot.domains.times import reading
 from saibot.errors import InvalidDomain
 
 OTHER = "__other__"
 _SEPARATOR = "\x1f"
 MAX_KEYS = 5_000_000
+RANGE_NAME = "[a-z][a-z0-9_-]{0,39}"  # what the numbers of a range count: `department`
+_NAMED_RANGE = re.compile(rf"range:({RANGE_NAME}):-?[0-9]+:-?[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -75,11 +79,17 @@ class KeyDomain:
         return cls(f"dates:{first}:{last}", 1, days, parents)
 
     @classmethod
-    def of_range(cls, first: int, last: int) -> KeyDomain:
-        """All whole numbers from first to last."""
+    def of_range(cls, first: int, last: int, *, of: str | None = None) -> KeyDomain:
+        """All whole numbers from first to last; `of` says what they count, and sets them apart from other numbers."""
         if last < first or last - first >= MAX_KEYS:
             raise InvalidDomain(f"{first} to {last} is no range of whole numbers.")
-        return cls(f"range:{first}:{last}", 1, tuple(str(n) for n in range(first, last + 1)))
+        if of is not None and not re.fullmatch(RANGE_NAME, of):
+            raise InvalidDomain(
+                f"a range of whole numbers cannot be called {of!r}.",
+                hint="Name what is counted in small letters, digits, dashes or underscores, such as `department`.",
+            )
+        name = "" if of is None else f"{of}:"
+        return cls(f"range:{name}{first}:{last}", 1, tuple(str(n) for n in range(first, last + 1)))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -114,7 +124,7 @@ class KeyDomain:
         """For every key text its place in the domain, -1 outside it. What one text means depends on no other.
 
         The key itself comes first, then another spelling of exactly one key, then one that differs from exactly one key in
-        case or in zeros in front alone.
+        case or in zeros in front alone, and of a day or a time, where the keys are months or the like, the one it lies in.
         """
         index = self.index
         found = [index.get(text, -1) for text in texts]
@@ -123,6 +133,9 @@ class KeyDomain:
         for i in missed:
             place = others.get(texts[i], -1)
             found[i] = place if place >= 0 else folds.get(folded(texts[i]), -1)
+        if (read := reading(self.id)) is not None:
+            for i in missed:
+                found[i] = found[i] if found[i] >= 0 else index.get(read(texts[i]), -1)
         return np.array(found, np.int64)
 
     @cached_property
@@ -136,8 +149,12 @@ class KeyDomain:
 
     @cached_property
     def keys_digest(self) -> str:
-        """sha256 of the keys alone, in order: two domains with the same one join key by key."""
-        return keys_digest(self.values)
+        """sha256 of the keys alone, in order: two domains with the same one join key by key.
+
+        Numbers of a named range are keys of that name: departments 1 to 15 are not communes 1 to 15.
+        """
+        name = range_name(self.id)
+        return keys_digest(self.values if name is None else (f"range:{name}", *self.values))
 
     def with_levels(self, names: Sequence[str]) -> KeyDomain:
         """The same keys with these coarser levels in use, fine to coarse."""
@@ -174,6 +191,12 @@ def level_domain(domain: KeyDomain, level: str) -> KeyDomain:
         if all(columns[name][i] == columns[name][first[parent]] for i, parent in enumerate(columns[level])):
             above.append((name, tuple(columns[name][first[value]] for value in values)))
     return KeyDomain(f"{domain.id}.{level}", domain.version, values, tuple(above))
+
+
+def range_name(id: str) -> str | None:
+    """What the numbers of a range count: `department` of `range:department:1:15`; None of `range:1:15` and other ids."""
+    match = _NAMED_RANGE.fullmatch(id)
+    return None if match is None else match[1]
 
 
 def keys_digest(values: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 InvalidDomain
 ├── DomainConflict   this id and version stand for other keys already
-└── UnknownDomain    no such domain is registered
+└── UnknownDomain    no such domain is registered, imported or shipped
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class DomainConflict(InvalidDomain):
 
 
 class UnknownDomain(InvalidDomain):
-    """A domain was asked for by a name or digest that nobody registered."""
+    """A domain was asked for by a name or digest that nobody knows here."""
 
     def __init__(self, what: str, *, hint: str | None = None) -> None:
-        super().__init__(f"no key domain {what} is registered.", hint=hint)
+        super().__init__(f"no key domain {what} is known.", hint=hint)

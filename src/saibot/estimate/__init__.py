@@ -1,14 +1,5 @@
 """From sketches to numbers: totals, profiles, joins, regressions and their errors. Post-processing, all of it: no budget."""
 
-from saibot.estimate.confidence import (
-    JoinNoise,
-    SlopeNoise,
-    computable_bound,
-    fieller_interval,
-    join_bound,
-    theorem_bound,
-    theta_bound,
-)
 from saibot.estimate.intervals import (
     GainInterval,
     Interval,
@@ -23,24 +14,18 @@ from saibot.estimate.moments import exact_moments, moments_of_sketch
 from saibot.estimate.preview import Preview, preview
 from saibot.estimate.profile import Profile, profile
 from saibot.estimate.totals import Totals, totals
-from saibot.estimate.union import union_moments, union_sketches
 
 __all__ = [
     "GainInterval",
     "Interval",
-    "JoinNoise",
     "JoinedMoments",
     "LookupValues",
     "Preview",
     "Profile",
-    "SlopeNoise",
     "Totals",
     "coefficient_interval",
-    "computable_bound",
     "exact_moments",
-    "fieller_interval",
     "gain_interval",
-    "join_bound",
     "join_gram",
     "joined",
     "lookup_values",
@@ -52,10 +37,6 @@ __all__ = [
     "ratio_values",
     "shrink",
     "stop_quantile",
-    "theorem_bound",
-    "theta_bound",
     "totals",
     "unbiased_weights",
-    "union_moments",
-    "union_sketches",
 ]

@@ -2,7 +2,8 @@
 
 Everything a regression reports is a sum over rows of a quadratic form in a few *row forms*, each linear in a row: residuals
 e = y - theta.(1, x, z), the target around its mean, the part of a feature that others do not explain. With per-key values z
-such a sum is *linear* in the request's statistics (counts, sums, products), so its privacy noise has an exact variance (A6).
+such a sum is *linear* in the request's statistics (counts, sums, products), so its privacy noise has an exact variance
+(mathematics.md, "Gains and their errors").
 Sampling error has the same shape with other weights, of two kinds:
 
 * `rows`: new rows of the same keys. Row forms are taken as jointly normal: Var = 2 n tr(A K A K), K their second moments.

@@ -10,16 +10,18 @@ one pass up and one pass down, linear in the number of keys. tau_l^2 comes from 
 feature that is all noise at this budget ends with a spread near 0 and its keys at the prior mean M. Nothing is ever divided
 by a count, and no noise however large gives an infinite value.
 
-Where this differs from FORMULAS.md A5: residuals are taken against the shrunk count, not the noisy one, which keeps out the
-count noise that the counts themselves disprove; levels are solved together instead of top down; tau^2 is multiplied by
-S/(S+4), S the sum of squared reliabilities, because its own error (Var/tau^4 = 2/S) otherwise passes for spread: a null
-feature's false spread falls by more than half, a real one's error stays; tau^2 and values keep to the public bounds.
+The formulas are in mathematics.md, "Lookup values". What this does beyond the textbook: residuals are taken against the
+shrunk count, not the noisy one, which keeps out the count noise that the counts themselves disprove; levels are solved
+together instead of top down; tau^2 is multiplied by S/(S+4), S the sum of squared reliabilities, because its own error
+(Var/tau^4 = 2/S) otherwise passes for spread: a null feature's false spread falls by more than half, a real one's error
+stays; tau^2 and values keep to the public bounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -57,6 +59,29 @@ class LevelValues:
     spread: np.ndarray
 
 
+@dataclass(frozen=True)
+class LevelReadings:
+    """What a table says of its keys, one feature per row: the part of `shrink` that comes before any belief about spreads.
+
+    At every level the reading is the noisy sum less M times the shrunk count: a weighted sum of the keys' distances from M
+    plus noise. Readings, weights and deviations of noise are all divided by one `unit`, which leaves values as they are.
+    """
+
+    counts: list[np.ndarray]  # as released, per level (1 or f, d)
+    sums: list[np.ndarray]  # as released, per level (f, d)
+    readings: list[np.ndarray]
+    weight: np.ndarray  # (f, d), of the finest keys
+    noise: list[np.ndarray]  # variances, per level
+    shrunk_counts: np.ndarray  # (1 or f, d)
+    up: list[KeyGroups]
+    prior: np.ndarray  # M, (f, 1)
+    low: np.ndarray  # public bounds of the values, (1 or f, 1)
+    high: np.ndarray
+    cap: np.ndarray  # (f, 1), the most that tau^2 can be
+    typical: list[np.ndarray]  # tau^2 that keys usually have at each level, (1 or f, 1)
+    exact: bool  # no noise at all: a value is a mean, and weights are true counts
+
+
 def lookup_values(
     sketch: Sketch, domain_parents: Sequence[np.ndarray] = (), *, typical_spread: bool = False
 ) -> LookupValues:
@@ -65,6 +90,21 @@ def lookup_values(
     `domain_parents[l-1]` is `KeyDomain.parent_index(l)` of the sketch's domain; levels beyond those given are not used.
     `typical_spread` is as for `shrink`.
     """
+    found, outside = sketch_readings(sketch, domain_parents)
+    inside, prior = shrunk(found, typical_spread=typical_spread), found.prior[:, 0]
+    return LookupValues(
+        values=np.column_stack([inside.values, prior]),
+        prior_mean=prior,
+        reliability=np.column_stack([inside.reliability, np.zeros(len(prior))]),
+        posterior_variance=np.column_stack([inside.posterior_variance, inside.spread]),
+        spread=inside.spread,
+        counts=np.append(inside.counts, outside),
+        levels=inside.levels,
+    )
+
+
+def sketch_readings(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> tuple[LevelReadings, float]:
+    """What a keyed sketch says of the keys of its domain, and how many of its rows are outside of it."""
     if not sketch.levels:
         raise InvalidInput("this sketch has no key: its values cannot be looked up.", hint="Privatise it with a key.")
     m = len(sketch.features)
@@ -83,7 +123,7 @@ def lookup_values(
     least = max(float(sigma[0].min()), 1e-150)
     weights = (least / np.maximum(sigma[0], least)) ** 2
     outside = float(np.clip(weights @ [table[-1, 0] for table in tables] / weights.sum(), 0, max(whole.count, 0)))
-    inside = shrink(
+    found = level_readings(
         [table[:-1, 0] for table in tables],
         [table[:-1, 1 : 1 + m].T for table in tables],
         count_sigma=sigma[0],
@@ -93,20 +133,25 @@ def lookup_values(
         prior=prior,
         limits=limits,
         ceiling=ceiling,
-        typical_spread=typical_spread,
     )
-    return LookupValues(
-        values=np.column_stack([inside.values, prior]),
-        prior_mean=prior,
-        reliability=np.column_stack([inside.reliability, np.zeros(m)]),
-        posterior_variance=np.column_stack([inside.posterior_variance, inside.spread]),
-        spread=inside.spread,
-        counts=np.append(inside.counts, outside),
-        levels=inside.levels,
-    )
+    return found, outside
 
 
 def shrink(
+    counts: np.ndarray | Sequence[np.ndarray],
+    sums: np.ndarray | Sequence[np.ndarray],
+    *,
+    typical_spread: bool = False,
+    **facts: Any,
+) -> LookupValues:
+    """Posterior means from noisy counts and sums; `facts` are those of `level_readings`.
+
+    With `typical_spread`, keys whose spread drowns in noise are taken to differ as keys usually do, instead of not at all.
+    """
+    return shrunk(level_readings(counts, sums, **facts), typical_spread=typical_spread)
+
+
+def level_readings(
     counts: np.ndarray | Sequence[np.ndarray],
     sums: np.ndarray | Sequence[np.ndarray],
     *,
@@ -117,14 +162,12 @@ def shrink(
     prior: np.ndarray | None = None,
     limits: tuple[float, float] | np.ndarray = (-1.0, 1.0),
     ceiling: np.ndarray | None = None,
-    typical_spread: bool = False,
-) -> LookupValues:
-    """Posterior means from noisy counts, (d,) or (f, d), and sums (f, d): one feature, table or simulation per row.
+) -> LevelReadings:
+    """From noisy counts, (d,) or (f, d), and sums (f, d): one feature, table or simulation per row.
 
     With key levels, counts and sums are lists, finest first, and `parents[l]` gives every key of level l its row at level
     l+1. `rows` is the number of rows in all keys together, `limits` the public bounds of the values; `prior`, M, and
-    `ceiling`, the most that values vary, are (f,) where something is known about them. With `typical_spread`, keys whose
-    spread drowns in noise are taken to differ as keys usually do, instead of not at all.
+    `ceiling`, the most that values vary, are (f,) where something is known about them.
     """
     c = [np.atleast_2d(level) for level in ([counts] if isinstance(counts, np.ndarray) else counts)]
     s = [np.atleast_2d(level) for level in ([sums] if isinstance(sums, np.ndarray) else sums)]
@@ -139,40 +182,48 @@ def shrink(
         total = share @ np.array([level.sum(axis=1) for level in s]) / share.sum()
         error = float(errors.min()) / share.sum() ** 0.5
         prior = _prior_mean(total, n[:, 0], error, 0.0, np.stack([low[:, 0], high[:, 0]]))
-    M = np.reshape(prior, (-1, 1))
+    M = np.broadcast_to(np.reshape(prior, (-1, 1)), (len(s[0]), 1))
+    exact = bool(noise0[0] == 0 and noise1[0] == 0)
+    # Values spread evenly over their bounds have a third of the squared half-range; more is never believed.
+    cap = np.minimum((high - M) * (M - low), (high - low) ** 2 / 12)
+    cap = cap if ceiling is None else np.minimum(cap, np.reshape(ceiling, (-1, 1)))
+    cap = np.maximum(cap, 1e-4 * (high - low) ** 2)  # M may have reached a bound by noise alone
+    weight, uncertain = _shrink_counts(c, noise0, n, up)
+    typical = M**2 + TYPICAL_SPREAD * ((high - low) / 2) ** 2
+    unit = max(float(weight.max()), 1e-150) if exact else _unit(noise1, weight, *s)
+    readings, variances, total = [], [], weight
+    for level, reading in enumerate(s):
+        readings.append((reading - M * total) / unit)
+        variance = (noise1[level] / unit) ** 2 + typical * (uncertain[level] / unit) ** 2
+        variances.append(np.maximum(variance, 0.0 if exact else TINY) + np.zeros_like(readings[-1]))
+        total = up[level].sum(total) if level < len(up) else total
+    scaled = weight / unit + np.zeros_like(readings[0])
+    scaled[scaled < 1e-60] = 0.0  # nothing is learned from such a key, and its inverse has no square
+    # Rows that vary by half of what their bounds allow.
+    usual = [((high - low) / 2) ** 2 / 2 * typical_share(level.shape[1], n) for level in s]
+    return LevelReadings(c, s, readings, scaled, variances, weight, up, M, low, high, cap, usual, exact)
+
+
+def shrunk(found: LevelReadings, *, typical_spread: bool = False) -> LookupValues:
+    """The posterior means that a table's readings give by themselves."""
+    M, weight = found.prior, found.shrunk_counts
     levels: tuple[LevelValues, ...] = ()
-    if noise0[0] == 0 and noise1[0] == 0:
-        found, weight, spread = _exact(c, s, M, up)
+    if found.exact:
+        solution, spread = _exact(found.counts, found.sums, M, found.up)
     else:
-        # Values spread evenly over their bounds have a third of the squared half-range; more is never believed.
-        cap = np.minimum((high - M) * (M - low), (high - low) ** 2 / 12)
-        cap = cap if ceiling is None else np.minimum(cap, np.reshape(ceiling, (-1, 1)))
-        cap = np.maximum(cap, 1e-4 * (high - low) ** 2)  # M may have reached a bound by noise alone
-        weight, uncertain = _shrink_counts(c, noise0, n, up)
-        typical = M**2 + TYPICAL_SPREAD * ((high - low) / 2) ** 2
-        unit = _unit(noise1, weight, *s)
-        readings, variances, total = [], [], weight
-        for level, reading in enumerate(s):
-            readings.append((reading - M * total) / unit)
-            variance = (noise1[level] / unit) ** 2 + typical * (uncertain[level] / unit) ** 2
-            variances.append(np.maximum(variance, TINY) + np.zeros_like(readings[-1]))
-            total = up[level].sum(total) if level < len(up) else total
-        scaled = weight / unit + np.zeros_like(readings[0])
-        scaled[scaled < 1e-60] = 0.0  # nothing is learned from such a key, and its inverse has no square
-        usual = None
-        if typical_spread:  # of rows that vary by half of what their bounds allow
-            usual = [((high - low) / 2) ** 2 / 2 * typical_share(level.shape[1], n) for level in s]
-        spreads = estimate_spread(readings, scaled, variances, up, cap, usual)
-        found, spread = smooth(readings, scaled, variances, up, spreads), np.sum(spreads, axis=0)
+        usual = found.typical if typical_spread else None
+        spreads = estimate_spread(found.readings, found.weight, found.noise, found.up, found.cap, usual)
+        solution = smooth(found.readings, found.weight, found.noise, found.up, spreads)
+        spread = np.sum(spreads, axis=0)
         levels = tuple(
             LevelValues(mean, reliability_of(variance, t), np.broadcast_to(t, (len(mean), 1))[:, 0])
-            for t, (mean, variance) in zip(spreads, found.deviations, strict=True)
+            for t, (mean, variance) in zip(spreads, solution.deviations, strict=True)
         )
     return LookupValues(
-        values=np.clip(M + found.mean, low, high),
-        prior_mean=np.broadcast_to(M, (len(found.mean), 1))[:, 0],
-        reliability=reliability_of(found.variance, spread),
-        posterior_variance=np.maximum(found.variance, 0),
+        values=np.clip(M + solution.mean, found.low, found.high),
+        prior_mean=M[:, 0],
+        reliability=reliability_of(solution.variance, spread),
+        posterior_variance=np.maximum(solution.variance, 0),
         spread=spread[:, 0],
         counts=weight if len(weight) > 1 else weight[0],
         levels=levels,
@@ -232,9 +283,7 @@ def _shrink_counts(
     return total, [unit * np.sqrt(np.maximum(variance, 0)) for _, variance in found.sums]
 
 
-def _exact(
-    c: list[np.ndarray], s: list[np.ndarray], M: np.ndarray, up: list[KeyGroups]
-) -> tuple[Posterior, np.ndarray, np.ndarray]:
+def _exact(c: list[np.ndarray], s: list[np.ndarray], M: np.ndarray, up: list[KeyGroups]) -> tuple[Posterior, np.ndarray]:
     """Without noise the mean itself; a key without rows takes its parent's, in the end M."""
     value = M
     for level in range(len(s) - 1, -1, -1):
@@ -243,7 +292,7 @@ def _exact(
         value = value[:, up[level - 1].index] if level else value
     weight = np.maximum(c[0], 0.0)
     spread = row_sums(weight * (value - M) ** 2) / np.maximum(row_sums(weight), 1.0)
-    return Posterior(value - M, np.zeros_like(value), [], []), weight, spread
+    return Posterior(value - M, np.zeros_like(value), [], []), spread
 
 
 def _prior_mean(

@@ -7,9 +7,9 @@ rows per key, A = n / sum c^2, C = sum c^3 / (sum c^2)^2, K the covariance of f1
 
     E s'[f1 f2] = A K + E f1 E f2,      E (s'[f1] s'[f2]) = C K + E f1 E f2,
 
-so K = (s'[f1 f2] - s'[f1] s'[f2]) / (A - C), whatever the skew of the keys (FORMULAS.md A4): `unbiased`. Means and products
-within a side are taken from that side's own totals, which are R's. `paper` is the proposition as published: c_k = n/d, and
-all moments read from the join.
+so K = (s'[f1 f2] - s'[f1] s'[f2]) / (A - C), whatever the skew of the keys (mathematics.md, "Many-to-many joins"):
+`unbiased`. Means and products within a side are taken from that side's own totals, which are R's. `paper` is the proposition
+as published: c_k = n/d, and all moments read from the join.
 
 When the key does carry signal, `unbiased` multiplies the between-key covariance by about n/d: a choice, never a default. A
 lookup join (`lookup.py`) answers that case.
@@ -83,7 +83,7 @@ def joined(*sides: Moments, estimator: Estimator = "naive") -> JoinedMoments:
 
 
 def unbiased_weights(counts: np.ndarray) -> tuple[float, float]:
-    """a and b of A4 with  E[f1 f2] = a s'[f1 f2] + b s'[f1] s'[f2], for known rows per key."""
+    """a and b with  E[f1 f2] = a s'[f1 f2] + b s'[f1] s'[f2], for known rows per key."""
     n, squares, cubes = (float(np.sum(counts**power)) for power in (1, 2, 3))
     A, C = n / squares, cubes / squares**2
     if not A - C > 1e-12 * A:

@@ -48,26 +48,4 @@ def moments_of_sketch(sketch: Sketch, *, level: int = 0) -> Moments:
     )
 
 
-def exact_moments(features: tuple[str, ...], values: np.ndarray, keys: np.ndarray, size: int) -> Moments:
-    """Moments without noise, from values around their origin and the place of each row's key: a local request's own."""
-    n, m = values.shape
-    counts = np.bincount(keys, minlength=size).astype(float)
-    sums = np.column_stack([np.bincount(keys, column, size) for column in values.T])
-    key_products = np.empty((size, m, m))
-    for i in range(m):
-        for j in range(i, m):
-            key_products[:, i, j] = key_products[:, j, i] = np.bincount(keys, values[:, i] * values[:, j], size)
-    return Moments(
-        features=features,
-        counts=counts,
-        sums=sums,
-        products=values.T @ values,
-        count=float(n),
-        total=values.sum(axis=0),
-        count_noise=np.zeros(size),
-        sum_noise=np.zeros(size),
-        product_noise=np.zeros((m, m)),
-        total_noise=np.zeros(m),
-        key_products=key_products,
-        key_product_noise=np.zeros((m, m)),
-    )
+exact_moments = Moments.of_rows  # of a local request's own rows

@@ -1,8 +1,8 @@
 """Sums over rows of quadratic forms, read off a request's statistics, with the noise and the sampling error they carry.
 
-Everything a regression reports is such a sum: of squared residuals, of a feature's part that others do not explain times
-the target's. With per-key values it is *linear* in the request's counts, sums and products (A6), so its noise has an exact
-variance; its sampling error has the same shape with other weights.
+Everything a regression reports is such a sum: of squared residuals, of a feature's part that others do not explain times the
+target's. With per-key values it is *linear* in the request's counts, sums and products (mathematics.md, "Gains and their
+errors"), so its noise has an exact variance; its sampling error has the same shape with other weights.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Quadratic:
         return pairs
 
     def noise_variance(self) -> float:
-        """Of the privacy noise: exact, given the forms (A6, with the totals where they are known better)."""
+        """Of the privacy noise: exact, given the forms (with the totals where they are known better)."""
         moments = self.moments
         if moments.exact:
             return 0.0

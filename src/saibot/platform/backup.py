@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import secrets
 import tarfile
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -29,11 +27,12 @@ from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.files import DOMAIN_FILE, SKETCH_FILE, FileStore, open_files, sync_folder
-from saibot.platform.storage.migrate import LATEST, migrate, revision
+from saibot.platform.storage.files import DOMAIN_FILE, SKETCH_FILE, FileStore, open_files
+from saibot.platform.storage.migrate import LATEST, migrate, revision, revisions
 from saibot.platform.storage.ownership import hold_database, hold_folder
 from saibot.platform.storage.tables import datasets, domains, terms, tokens, trail, versions
 from saibot.platform.storage.unavailable import told_in_a_line
+from saibot.safe_file import writing
 from saibot.sketch import read_sketch
 
 FORMAT = {"format": "saibot-backup", "version": 1}
@@ -71,25 +70,15 @@ def backup(settings: Settings, target: Path) -> BackedUp:
         database.close()
     files = open_files(settings.files_address)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        with temporary.open("xb") as sink:
-            os.fchmod(sink.fileno(), 0o600)
-            with tarfile.open(fileobj=sink, mode="w") as archive:
-                names, left_out = _write_files(archive, files, rows)
-                _leave_out(rows, left_out)
-                for table in TABLES:
-                    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows[table.name])
-                    _add(archive, f"tables/{table.name}.jsonl", lines.encode())
-                counts = {table.name: len(rows[table.name]) for table in TABLES}
-                manifest = FORMAT | {"revision": LATEST, "made": now(), "rows": counts, "files": names}
-                _add(archive, "manifest.json", json.dumps(manifest).encode())
-            sink.flush()
-            os.fsync(sink.fileno())
-        os.replace(temporary, target)
-        sync_folder(target.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with writing(target) as temporary, tarfile.open(temporary, mode="w") as archive:
+        names, left_out = _write_files(archive, files, rows)
+        _leave_out(rows, left_out)
+        for table in TABLES:
+            lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows[table.name])
+            _add(archive, f"tables/{table.name}.jsonl", lines.encode())
+        counts = {table.name: len(rows[table.name]) for table in TABLES}
+        manifest = FORMAT | {"revision": LATEST, "made": now(), "rows": counts, "files": names}
+        _add(archive, "manifest.json", json.dumps(manifest).encode())
     return BackedUp(counts["datasets"], counts["domains"], counts["tokens"], len(names))
 
 
@@ -101,28 +90,34 @@ def restore(settings: Settings, source: Path) -> BackedUp:
         database = Database(settings.database_url)
         held.callback(database.close)
         held.enter_context(hold_database(database))
-        migrate(database)
+        archive = held.enter_context(_opened(source))
+        manifest = _manifest(archive)
+        if revision(database) not in (None, manifest["revision"]):
+            raise InvalidInput(
+                "this platform has tables of another version than the backup.",
+                hint="Restore into a new --data folder or database.",
+            )
+        migrate(database, to=manifest["revision"])
         with database.read() as connection:
             if any(connection.execute(select(func.count()).select_from(table)).scalar_one() for table in TABLES):
                 raise InvalidInput("this platform is not empty.", hint="Restore into a new --data folder or database.")
         files = open_files(settings.files_address)
-        with _opened(source) as archive:
-            manifest = _manifest(archive)
-            for name in manifest["files"]:
-                files.put(name, _checked(name, _member(archive, f"files/{name}")))
-            named = set(manifest["files"])
-            with database.write() as connection:
-                for table in TABLES:
-                    lines = _member(archive, f"tables/{table.name}.jsonl").decode().splitlines()
-                    rows = [json.loads(line) for line in lines]
-                    if table in FILE_NAMES and not {FILE_NAMES[table](row["digest"]) for row in rows} <= named:
-                        raise InvalidInput("the backup misses a file that it names.", hint="Use another backup.")
-                    if table is versions:
-                        rows = [row | {"packed": False} for row in rows]
-                    for start in range(0, len(rows), 1000):
-                        connection.execute(insert(table), rows[start : start + 1000])
-                    if not database.is_sqlite and "number" in table.c:
-                        continue_numbers(connection, table)
+        for name in manifest["files"]:
+            files.put(name, _checked(name, _member(archive, f"files/{name}")))
+        named = set(manifest["files"])
+        with database.write() as connection:
+            for table in TABLES:
+                lines = _member(archive, f"tables/{table.name}.jsonl").decode().splitlines()
+                rows = [json.loads(line) for line in lines]
+                if table in FILE_NAMES and not {FILE_NAMES[table](row["digest"]) for row in rows} <= named:
+                    raise InvalidInput("the backup misses a file that it names.", hint="Use another backup.")
+                if table is versions:
+                    rows = [row | {"packed": False} for row in rows]
+                for start in range(0, len(rows), 1000):
+                    connection.execute(insert(table), rows[start : start + 1000])
+                if not database.is_sqlite and "number" in table.c:
+                    continue_numbers(connection, table)
+        migrate(database)  # a backup of an earlier version is brought up to this one
     counts = manifest["rows"]
     return BackedUp(counts["datasets"], counts["domains"], counts["tokens"], len(manifest["files"]))
 
@@ -197,7 +192,7 @@ def _checked(name: Any, content: bytes) -> bytes:
 def _manifest(archive: tarfile.TarFile) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads(_member(archive, "manifest.json"))
-        known = {name: manifest.get(name) for name in FORMAT} == FORMAT and manifest["revision"] == LATEST
+        known = {name: manifest.get(name) for name in FORMAT} == FORMAT and manifest["revision"] in revisions()
     except (ValueError, AttributeError, KeyError):
         known = False
     if not known:

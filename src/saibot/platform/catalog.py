@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, or_, select, true, tuple_, union_all
@@ -85,8 +86,9 @@ class Catalog:
                     datasets, datasets.c.number == chosen.c.number
                 )
                 rows = connection.execute(both.order_by(*_order(descending, chosen.c.at, chosen.c.number))).all()
+            documents = _whole(connection, caller, {row.number: row.document for row in rows[:limit]})
         more = [rows[limit - 1].at, rows[limit - 1].number] if len(rows) > limit else None
-        return Page([row.document for row in rows[:limit]], more)
+        return Page(list(documents.values()), more)
 
     def facets(self, caller: Caller, filter: Filter) -> dict[str, Any]:
         """How many datasets match, and how many of each domain and each provider.
@@ -135,7 +137,8 @@ class Catalog:
         with self._database.read() as connection:
             query = select(versions).where(versions.c.dataset == row["number"]).order_by(versions.c.version.desc())
             found = connection.execute(query).all()
-        document: dict[str, Any] = json.loads(row["document"])
+            documents = _whole(connection, caller, {row["number"]: row["document"]})
+        document: dict[str, Any] = json.loads(documents[row["number"]])
         history = [{"version": v.version, "digest": v.digest, "published": v.published, "bytes": v.bytes} for v in found]
         return document | {"versions": history}
 
@@ -258,6 +261,55 @@ class Catalog:
             known = int(connection.execute(select(func.count()).select_from(some)).scalar_one())
             self._frequencies.put(term, known)
         return known
+
+
+def _whole(connection: Connection, caller: Caller, documents: dict[int, str]) -> dict[int, str]:
+    """The datasets with what other sketches that are here tell of their table and their account: keys, and the total."""
+    answer = dict(documents)
+    keys, spent = _other_keys(connection, caller, documents), _totals(connection, documents)
+    for number in keys.keys() | spent.keys():
+        document = json.loads(documents[number])
+        document["keys"] += keys.get(number, [])
+        document["spent"] = spent.get(number, document["spent"])
+        answer[number] = json.dumps(document, ensure_ascii=False)
+    return answer
+
+
+def _other_keys(connection: Connection, caller: Caller, numbers: Collection[int]) -> dict[int, list[Any]]:
+    """Of those datasets whose table is published by further keys, those that the caller may know of."""
+    one, other = datasets.alias(), datasets
+    beside = (other.c.provider == one.c.provider) & (other.c.name == one.c.name) & (other.c.number != one.c.number)
+    query = select(one.c.number, other.c.document).join(other, beside).where(one.c.number.in_(numbers), _visible(caller))
+    found: dict[int, list[Any]] = {}
+    for number, text in connection.execute(query.order_by(other.c.number)):
+        if key := json.loads(text)["key"]:
+            found.setdefault(number, []).append(key)
+    return found
+
+
+def _totals(connection: Connection, numbers: Collection[int]) -> dict[int, dict[str, str]]:
+    """Of those datasets whose account has spent more than their own sketch says, the latest total.
+
+    A provider's word counts for the provider's own sketches alone: anybody could name another's account. Sketches that a
+    caller may not know of count, too: that is more honest, and tells nothing about what is in them.
+    """
+    columns = (versions.c.account, versions.c.holder, versions.c.spent_epsilon, versions.c.spent_delta)
+    query = select(versions.c.dataset, *columns).where(versions.c.dataset.in_(numbers), versions.c.holder.is_not(None))
+    own = {number: rest for number, *rest in connection.execute(query.order_by(versions.c.version))}  # the latest stays
+    accounts = {(provider, holder) for provider, holder, *_ in own.values()}
+    latest: dict[tuple[str, str], dict[str, str]] = {}
+    if accounts:
+        held = select(*columns).where(tuple_(*columns[:2]).in_(accounts))
+        for provider, holder, epsilon, delta in connection.execute(held.distinct()):
+            total = {"epsilon": epsilon, "delta": delta}
+            latest[provider, holder] = max(latest.get((provider, holder), total), total, key=_later)
+    totals = {number: latest[provider, holder] for number, (provider, holder, *_) in own.items()}
+    return {number: total for number, total in totals.items() if [*total.values()] != own[number][2:]}
+
+
+def _later(total: dict[str, str]) -> tuple[Decimal, Decimal]:
+    """An account's total grows, and gets its delta with the first release that needs one."""
+    return Decimal(total["delta"]), Decimal(total["epsilon"])
 
 
 def _order(descending: bool, *columns: ColumnElement[Any]) -> list[ColumnElement[Any]]:

@@ -15,9 +15,10 @@ from pathlib import Path
 from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.engine import RowMapping
 
-from saibot.domains import DomainRegistry, generated_domain
+from saibot.domains import DomainRegistry
 from saibot.domains.csv_text import domain_from_csv, domain_to_csv
 from saibot.domains.file import card_of, read_domain, write_domain
+from saibot.domains.generated import PREFIXES
 from saibot.errors import InvalidDomain
 from saibot.platform.accounts import Caller
 from saibot.platform.audit_log import Trail
@@ -53,7 +54,7 @@ class RegisteredDomains:
                 "the id of a key domain has 1 to 100 letters, digits, dots, dashes, colons or underscores.",
                 hint="Choose an id like `us-county-fips`.",
             )
-        if id.startswith(("dates:", "range:")) or generated_domain(id) is not None:
+        if id.startswith(PREFIXES):
             raise Unusable(f"{id!r} spells out its own keys and needs no registration.", hint="Use it as it is.")
         domain = read_csv(content, id=id, version=version)
         card = card_of(domain)

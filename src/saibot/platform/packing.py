@@ -1,7 +1,7 @@
 """Changes to the shards on disk: put sketches in, take sketches out, and merge small shards.
 
 Runs inside the platform's process while the corpus is small, and in a process of its own when it is large (`shards`
-decides): writing the index of a hundred thousand sketches would keep everybody else waiting.
+decides): reading the names of a hundred thousand sketches would keep everybody else waiting.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 
 from saibot.domains import DomainRegistry, KnownDomains
 from saibot.errors import InvalidDomain, InvalidSketch
-from saibot.search.corpus import Corpus
+from saibot.search.corpus import Corpus, PreparedValues
+from saibot.search.index import CorpusIndex
 from saibot.sketch import SUFFIX, KeyDomain, Sketch, read_sketch
 
 MERGED_AT = 8  # shards of about one size
@@ -26,14 +27,14 @@ class Packing:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.corpus = Corpus(folder)
-        self._written = self._stamp()
         self._domains = DomainRegistry(folder / "domains")
 
-    def apply(self, *, add: Sequence[str], remove: Sequence[str]) -> dict[str, Any]:
+    def apply(
+        self, *, add: Sequence[str] = (), remove: Sequence[str] = (), install: Sequence[PreparedValues] = ()
+    ) -> dict[str, Any]:
         """How many sketches there are now, and which of the new ones could not be packed, with reasons."""
-        if self._stamp() != self._written:  # another process had its turn meanwhile
+        if CorpusIndex(self.folder).stamp() != self.corpus.stamp:  # another process had its turn meanwhile
             self.corpus = Corpus(self.folder)
-        self._written = (0, 0)  # if what follows breaks off, the next change reads what is on disk
         refused: list[tuple[str, str]] = []
         sketches = list(self._readable(add, refused))
         if sketches:
@@ -41,14 +42,11 @@ class Packing:
         for digest in remove:
             self.corpus.remove(digest)
             (self.folder / "sketches" / f"{digest}{SUFFIX}").unlink(missing_ok=True)
+        for prepared in install:
+            self.corpus.install(prepared)
         if sketches:
             self._merge()
-        self._written = self._stamp()
         return {"size": len(self.corpus), "refused": refused}
-
-    def _stamp(self) -> tuple[int, int]:
-        facts = (self.folder / "index.json").stat()
-        return facts.st_ino, facts.st_mtime_ns
 
     def _readable(self, digests: Sequence[str], refused: list[tuple[str, str]]) -> Iterable[Sketch]:
         for digest in digests:
@@ -76,7 +74,7 @@ class Packing:
 
     def _merge(self) -> None:
         """Few large shards instead of many small ones; each value is rewritten once for every eightfold growth."""
-        for id, names in list(self.corpus.key_ids.items()):
+        for id, names in list(self.corpus.files.items()):
             tiers: dict[int, list[str]] = {}
             for name in names:
                 size = (self.folder / "shards" / name).stat().st_size

@@ -77,7 +77,7 @@ class Publishing:
                 raise
         if is_new:
             self._published()
-        return found, is_new
+        return Dataset.model_validate(self._catalog.show(caller, found.id), extra="ignore"), is_new
 
     def withdraw(self, caller: Caller, id: str) -> None:
         """Gone from lists at once; from storage and shards when this returns."""
@@ -143,6 +143,11 @@ class Publishing:
         )
         number = self._store(connection, present, document, sketch)
         entry = {"dataset": number, "version": version, "digest": sketch.digest, "bytes": size, "packed": False}
+        if document.spent is not None:
+            entry |= {
+                "holder": document.account,
+                **{f"spent_{name}": text for name, text in document.spent.to_json().items()},
+            }
         connection.execute(insert(versions).values(**entry, published=document.published, account=caller.name))
         facts = {
             "name": header.dataset.name,

@@ -26,6 +26,7 @@ from saibot.platform.publishing import file_name
 from saibot.platform.storage.files import FileStore
 from saibot.search.corpus import Corpus
 from saibot.search.from_sketches import domain_of_part
+from saibot.search.index import CorpusIndex
 from saibot.sketch import Header, Sketch, read_sketch
 from saibot.wire import JoinsWith, Related, UnionsWith
 
@@ -92,26 +93,25 @@ class Relatives:
                     break
         return dict(islice(found.items(), LOOKED_AT))
 
-    def _met(self, digest: str, stamp: tuple[int, int]) -> tuple[Corpus | None, Meetings]:
+    def _met(self, digest: str, stamp: tuple[str, int] | None) -> tuple[Corpus | None, Meetings]:
         sketch, known = self._sketch(digest), KnownDomains.of(registry=self._registry)
         parts = sketch.header.key.parts if sketch.header.key else ()
         own = [one for i, part in enumerate(parts) for one in OwnKeys.of(part.name, domain_of_part(sketch, i, known))]
         corpus = self._corpus(stamp)
         return corpus, Meetings(own, corpus)
 
-    def _opened(self, stamp: tuple[int, int]) -> Corpus | None:
+    def _opened(self, stamp: tuple[str, int] | None) -> Corpus | None:
         try:
             return Corpus(self._folder)
         except InvalidInput:
             return None
 
-    def _stamp(self) -> tuple[int, int]:
+    def _stamp(self) -> tuple[str, int] | None:
         """Another one after every change of the shards."""
         try:
-            facts = (self._folder / "index.json").stat()
-        except FileNotFoundError:
-            return 0, 0
-        return facts.st_ino, facts.st_mtime_ns
+            return CorpusIndex(self._folder).stamp()
+        except InvalidInput:
+            return None
 
     # -------------------------------------------------------------------------------------------- unions
 

@@ -27,9 +27,9 @@ from saibot.platform.metrics import Metrics
 from saibot.platform.pagination import Page, Place
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.files import sync_folder, write_durably
 from saibot.platform.storage.tables import searches
 from saibot.platform.validation import accepted_sketch
+from saibot.safe_file import sync_folder, write_safely
 from saibot.wire import ErrorFacts, Question, Search
 from saibot.wire.search import OVER, Progress
 
@@ -82,9 +82,9 @@ class Searches:
         }
         try:
             folder.mkdir(mode=0o700)
-            write_durably(folder / "train.saibot", train_bytes)
+            write_safely(folder / "train.saibot", train_bytes)
             if test_bytes is not None:
-                write_durably(folder / "test.saibot", test_bytes)
+                write_safely(folder / "test.saibot", test_bytes)
             sync_folder(self.folder)
             with self._database.write() as connection:
                 connection.execute(insert(searches).values(row))

@@ -195,8 +195,11 @@ class Platform:
 
     def _knows(self, part: dict[str, Any]) -> bool:
         from saibot.domains import generated_domain
+        from saibot.domains.vocabularies import shipped
 
-        return self.domains.known(part["digest"]) or generated_domain(part["domain"]) is not None
+        vocabulary = shipped(part["domain"], part["version"])
+        ships = vocabulary is not None and vocabulary.digest == part["digest"]
+        return ships or self.domains.known(part["digest"]) or generated_domain(part["domain"]) is not None
 
     def _compute_profile(self, digest: str) -> tuple[str | None, tuple[str, ...]]:
         from saibot.estimate.profile import DRAWS, profile

@@ -11,28 +11,36 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from sqlalchemy import select, update
 
 from saibot.errors import InvalidInput
+from saibot.platform.errors import NotFound
 from saibot.platform.jobs.process import WorkerProcess
 from saibot.platform.logs import Log
 from saibot.platform.packing import Packing
 from saibot.platform.publishing import file_name
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.files import FileStore, write_durably
+from saibot.platform.storage.files import FileStore
 from saibot.platform.storage.tables import datasets, terms, versions
-from saibot.search.corpus import Corpus
+from saibot.safe_file import write_safely
+from saibot.search.corpus import Corpus, PreparedValues
+from saibot.search.index import FILE as INDEX
+from saibot.search.learning import is_due
 from saibot.sketch import SUFFIX, KeyDomain
+from saibot.wire import FactorsEntry
 
 BATCH = 256
 SMALL = 3000  # sketches: up to here packing is done in this process
 SHARE = 0.25  # of the time, at most, that packing in the background takes
 SECONDS = 1800.0
+LESSON_SECONDS = 5.0  # without an upload, before what was published is learned from
+_REST = ("shards", "sketches", "keys", "factors", "index.json", "names")  # the last two of an earlier version
 
 
 class Shards:
@@ -47,6 +55,7 @@ class Shards:
         self._thread: threading.Thread | None = None
         self._packing: Packing | None = None
         self._worker = WorkerProcess()
+        self._teacher = WorkerProcess()
         self._size = 0
         self._reconcile(self._open())
 
@@ -85,6 +94,56 @@ class Shards:
                 connection.execute(update(versions).where(versions.c.dataset == row.number).values(packed=False))
         self.wake()
 
+    def factors(self) -> list[FactorsEntry]:
+        """The shared factors that are in use."""
+        corpus = Corpus(self.folder)
+        found = [(id, corpus.factors(id)) for id in corpus.key_ids]
+        return [
+            FactorsEntry(
+                key=id,
+                version=shared.version,
+                bytes=len(shared.content),
+                factors=shared.rank,
+                sketches=len(shared.taught),
+            )
+            for id, shared in found
+            if shared is not None and shared.rank
+        ]
+
+    def open_factors(self, version: str) -> BinaryIO:
+        """Their file, also of an earlier version that is still kept."""
+        try:
+            return (self.folder / "factors" / f"{version}.arrow").open("rb")
+        except FileNotFoundError:
+            hint = "GET /v1/factors names those in use."
+            raise NotFound("there are no shared factors of this version.", hint=hint) from None
+
+    def learn(self) -> list[str]:
+        """Bring the shared factors up to date, in a process of its own; searches go on with those there are.
+
+        Restricted datasets learn and do not teach. Which key domains there was something to learn about.
+        """
+        with self._database.read() as connection:
+            query = select(datasets.c.digest, datasets.c.provider, datasets.c.visibility).where(datasets.c.state == "live")
+            rows = connection.execute(query).all()
+        task = {
+            "folder": str(self.folder),
+            "providers": {row.digest: row.provider for row in rows},
+            "teachers": [row.digest for row in rows if row.visibility == "public"],
+        }
+        outcome = self._teacher.run(
+            {"learn": task}, progress=lambda *_: None, cancelled=self._stopped.is_set, seconds=SECONDS
+        )
+        self._teacher.stop()  # it has read thousands of sketches: their memory is given back
+        if outcome.status == "cancelled":
+            return []
+        if outcome.status != "done":
+            raise RuntimeError("the process that learns did not finish")
+        prepared = [PreparedValues(**one) for one in outcome.answer["prepared"]]
+        with self._lock:
+            self._apply(install=prepared)
+        return [one.key for one in prepared]
+
     def start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="saibot-shards", daemon=True)
@@ -96,6 +155,7 @@ class Shards:
         if self._thread is not None:
             self._thread.join()
         self._worker.stop()
+        self._teacher.stop()
 
     def __len__(self) -> int:
         return self._size
@@ -111,9 +171,17 @@ class Shards:
             started = time.monotonic()
             try:
                 self.catch_up()
+                self._learn_if_due()
             except Exception as problem:  # the next publication or search tries again
                 self._log.failure("packing failed", problem)
             self._stopped.wait((time.monotonic() - started) * (1 / SHARE - 1))
+
+    def _learn_if_due(self) -> None:
+        """Once nothing more is waiting to be packed: a hundred uploads in a row are one lesson."""
+        if not self._stopped.wait(LESSON_SECONDS) and not self._wake.is_set():
+            corpus = Corpus(self.folder)
+            if any(is_due(corpus, id) for id in corpus.key_ids):
+                self.learn()
 
     def _pack_some(self) -> int:
         with self._database.read() as connection:
@@ -154,17 +222,24 @@ class Shards:
                 _link(place, path)
             else:
                 with self._files.open(file_name(digest)) as file:
-                    write_durably(path, file.read())
+                    write_safely(path, file.read())
 
-    def _apply(self, *, add: Collection[str] = (), remove: Collection[str] = ()) -> None:
-        if not add and not remove:
+    def _apply(
+        self,
+        *,
+        add: Collection[str] = (),
+        remove: Collection[str] = (),
+        install: Sequence[PreparedValues] = (),
+    ) -> None:
+        if not add and not remove and not install:
             return
         if self._size <= SMALL:
             self._packing = self._packing or Packing(self.folder)
-            answer: dict[str, Any] = self._packing.apply(add=list(add), remove=list(remove))
+            answer: dict[str, Any] = self._packing.apply(add=list(add), remove=list(remove), install=install)
         else:
             self._packing = None
-            task = {"pack": {"folder": str(self.folder), "add": list(add), "remove": list(remove)}}
+            values = [asdict(one) for one in install]
+            task = {"pack": {"folder": str(self.folder), "add": list(add), "remove": list(remove), "install": values}}
             outcome = self._worker.run(task, progress=lambda *_: None, cancelled=lambda: False, seconds=SECONDS)
             if outcome.status != "done":
                 raise RuntimeError("the process that packs did not finish")
@@ -179,23 +254,20 @@ class Shards:
         """The corpus as its index says, without anything that the index does not name."""
         try:
             corpus = Corpus(self.folder)
-            named = {name for names in corpus.key_ids.values() for name in names}
+            named = {name for names in corpus.files.values() for name in names}
             if not all((self.folder / "shards" / name).is_file() for name in named):
                 raise InvalidInput("a shard is missing.")
-            named |= {f"{digest}{SUFFIX}" for digest in corpus.digests} | set(corpus.name_files)
+            named |= {f"{digest}{SUFFIX}" for digest in corpus.digests}
         except (InvalidInput, FileNotFoundError):
-            for name in ("index.json", "shards", "names", "sketches", "keys"):
-                path = self.folder / name
+            for path in (*self.folder.glob(f"{INDEX}*"), *(self.folder / name for name in _REST)):
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             return Corpus.create(self.folder)
-        for part in ("shards", "names", "sketches"):
+        for part in ("shards", "sketches"):
             (self.folder / part).mkdir(exist_ok=True)
             with os.scandir(self.folder / part) as entries:
                 strays = [entry.path for entry in entries if entry.name not in named]
             for stray in strays:
                 os.unlink(stray)
-        for path in self.folder.glob(".index.json.*"):
-            path.unlink()
         return corpus
 
     def _reconcile(self, corpus: Corpus) -> None:
@@ -220,4 +292,4 @@ def _link(place: Path, path: Path) -> None:
     except (FileExistsError, FileNotFoundError):
         raise
     except OSError:  # another disk, or one without links
-        write_durably(path, place.read_bytes())
+        write_safely(path, place.read_bytes())

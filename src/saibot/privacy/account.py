@@ -86,6 +86,14 @@ class LedgerEntry:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a sketch says of its account: a name that only the ledger can tell, and the total of all releases so far."""
+
+    account: str
+    spent: Budget
+
+
 Priced = tuple[Share | None, tuple[Event, ...]]  # of one release
 
 

@@ -17,11 +17,11 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 
 from saibot.errors import BudgetExceeded, InvalidInput, LedgerConflict
-from saibot.privacy.account import Charge, LedgerAccount, LedgerEntry, Priced, Share, epsilon_of, within
+from saibot.privacy.account import Charge, LedgerAccount, LedgerEntry, Priced, Share, Standing, epsilon_of, within
 from saibot.privacy.budget import Budget, plain
 from saibot.privacy.events import Event, PureEvent, Spent
 from saibot.privacy.ledger_file import LedgerFile, entries_of, terms_of
@@ -106,6 +106,15 @@ class Ledger:
             if terms is None:
                 return None
             return LedgerAccount(name, *terms, tuple(entries_of(db, "WHERE c.account = ?", (name,))))
+
+    def standing(self, name: str, entry: LedgerEntry) -> Standing:
+        """What the sketch that an entry buys says of its account. It follows from what was asked, then and before."""
+        account = self.account(name)
+        assert account is not None
+        so_far = [(one.share, one.events) for one in account.entries if one.number <= entry.number]
+        pure = all(isinstance(event, PureEvent) for _, events in so_far for event in events)
+        epsilon = min(_round_up(epsilon_of(so_far, account.cap)), account.cap.epsilon)
+        return Standing(self.secret(f"account {name}"), Budget(epsilon, 0 if pure else account.cap.delta))
 
     def account_of(self, dataset: str) -> str | None:
         """The account that a dataset's releases are on."""
@@ -267,6 +276,11 @@ def _round_down(epsilon: float) -> str:
     """Four digits, rounded down; a float may be off by 1e-12, so that what 0.9 leaves of 1 shows as 0.1."""
     four = Decimal(f"{epsilon:.12f}").quantize(Decimal("0.0001"), rounding=ROUND_FLOOR, context=Context(prec=60))
     return plain(four)
+
+
+def _round_up(epsilon: float) -> Decimal:
+    """Six digits, rounded up; a float may be off by 1e-12, so that what comes to 1 shows as 1."""
+    return Context(prec=6, rounding=ROUND_CEILING).create_decimal_from_float(epsilon * (1 - 1e-11))
 
 
 def _now() -> str:

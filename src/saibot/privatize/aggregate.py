@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from saibot.errors import InvalidInput, InvalidTable, SaibotError
 from saibot.privatize.cells import comparable_text, day_in, number_in, texts_of
+from saibot.privatize.engines import DEFAULT_ENGINE
 from saibot.privatize.grid import Grid, component_value, grid_values, indicator_values, norm_squared, to_steps
 from saibot.privatize.read import Source
 from saibot.privatize.schema import Column, KeyPartColumn, ReleaseKey, card_features
@@ -96,10 +97,10 @@ def grid_rows(rows: Rows, grid: Grid) -> ibis.Table:
         named[f"n{number}"] = table[numbers[text]].notnull().cast("int64")
     for number, part in enumerate(rows.key_parts):
         cell = table[part.column]
-        named[f"k{number}"] = day_in(cell, rows.source.engine.name) if part.dates else cell
-        if rows.source.database and rows.source.engine.name != "polars" and cell.type().is_string():
-            # Where a column compares without case, a group would be spelled like any one of its rows: somebody else's.
-            named[f"w{number}"] = cell.hexdigest("md5")
+        named[f"k{number}"] = day_in(cell, rows.source.engine) if part.dates else cell
+        spelling = rows.source.engine.spelling(cell) if cell.type().is_string() else None
+        if spelling is not None:
+            named[f"w{number}"] = spelling
     return to_steps(table.select(**named), names, grid, card_features=rows.card_features)
 
 
@@ -186,8 +187,11 @@ def kept_rows(rows: Rows) -> ibis.Table:
     table = rows.source.table
     if rows.id_column is None:
         return table
-    if rows.source.engine.name == "polars":
-        raise InvalidInput("the Polars engine cannot keep to so many rows per individual.", hint="Use --backend duckdb.")
+    if not rows.source.engine.numbers_rows:
+        raise InvalidInput(
+            f"the {rows.source.engine.name.capitalize()} engine cannot keep to so many rows per individual.",
+            hint=f"Use --backend {DEFAULT_ENGINE}.",
+        )
     individual = table[rows.id_column]
     known = individual.notnull() & ~individual.isnan() if individual.type().is_floating() else individual.notnull()
     names = dict.fromkeys([column.column for column in rows.columns] + [part.column for part in rows.key_parts])

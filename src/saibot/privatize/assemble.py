@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from saibot.domains import OTHER
+from saibot.privacy.account import Standing
 from saibot.privacy.budget import plain
 from saibot.privatize import paper
 from saibot.privatize.aggregate import Rows
@@ -14,18 +15,23 @@ from saibot.privatize.release import NoisyStatistics
 from saibot.privatize.release_request import Prepared
 from saibot.privatize.schema import ReleaseKey
 from saibot.sketch import Feature, Header, Key, KeyPart, LevelTable, Sketch
-from saibot.sketch.header import Assumptions, Dataset, GlobalBlock, Preparation
+from saibot.sketch.header import Assumptions, GlobalBlock, Preparation, TableFacts, TypeName, Types
 
 
-def assemble(ready: Prepared, rows: Rows, noisy: NoisyStatistics, *, simulated: bool, edition: int) -> Sketch:
-    """The sealed sketch. `rows` are asked for their columns alone: bounds and component may have been bought meanwhile."""
+def assemble(
+    ready: Prepared, rows: Rows, noisy: NoisyStatistics, *, simulated: bool, edition: int, standing: Standing | None
+) -> Sketch:
+    """The sealed sketch. `rows` are asked for their columns alone: bounds and component may have been bought meanwhile.
+
+    `standing` is of the account, None for a report of an individual, whose reports are not to be told to be of one person.
+    """
     request, facts = ready.request, ready.request.card.dataset
     features: list[Feature] = []
     for column in rows.columns:
         assert column.feature is not None
         features.append(column.feature)
     header = Header(
-        dataset=Dataset(name=facts.name, title=facts.title, description=facts.description, individual=facts.individual),
+        dataset=TableFacts(name=facts.name, title=facts.title, description=facts.description, individual=facts.individual),
         edition=edition,
         features=(rows.component,) if rows.component else tuple(features),
         key=_header_key(rows.key),
@@ -48,9 +54,22 @@ def assemble(ready: Prepared, rows: Rows, noisy: NoisyStatistics, *, simulated: 
         global_blocks=tuple(GlobalBlock(order=o, values=tuple(map(float, v))) for o, v in sorted(noisy.whole.items())),
         # The day only: a finer time would tell how long the rows took.
         created=datetime.now(UTC).date().isoformat(),
+        types=_types(rows),
+        account=standing.account if standing else None,
+        spent=standing.spent.to_json() if standing else None,  # type: ignore[arg-type]
     )
     levels = tuple(LevelTable(keys, values) for keys, values in zip(_level_keys(rows.key), noisy.levels, strict=True))
     return Sketch(header, levels).sealed()
+
+
+def _types(rows: Rows) -> Types:
+    """As the card declares them, under its own names: what the table's columns are called stays with the provider."""
+    features: dict[str, TypeName] = {}
+    for column in rows.columns:
+        levels = column.facts.levels is not None
+        name = column.feature.column if levels and column.feature and column.feature.column else column.name
+        features[name] = "category" if levels else "numeric"
+    return Types(features=features, keys={part.name: "date" if part.dates else "text" for part in rows.key_parts})
 
 
 def _preparation(ready: Prepared, features: list[Feature], rows: Rows) -> Preparation:

@@ -102,20 +102,23 @@ class FeatureFacts(CardPart):
 
 
 class DomainFacts(CardPart):
-    """domain = {...}: where the public list of keys comes from."""
+    """domain = {...}: where the public list of keys comes from; an id alone names one that is known without a list."""
 
     file: str | None = None
     values: tuple[str | int, ...] | None = None
     dates: tuple[date, date] | None = None
     range: tuple[int, int] | None = None
+    of: str | None = None  # what the numbers of a range count
     id: Label | None = None
     version: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         given = [name for name in ("file", "values", "dates", "range") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise ValueError("a domain is given by exactly one of file, values, dates or range")
+        if len(given) > 1 or not (given or self.id):
+            raise ValueError("a domain is given by exactly one of file, values, dates or range, or by the id of a known one")
+        if self.of is not None and self.range is None:
+            raise ValueError("of says what the numbers of a range count, and goes with range")
         if (self.file is not None or self.values is not None) and self.id is None:
             raise ValueError("a domain from a file or a list needs an id, such as 'nyc-dbn'")
         return self
@@ -128,6 +131,11 @@ class KeyFacts(CardPart):
     domain: DomainFacts | None = None
     levels: tuple[Label, ...] = ()
     parts: tuple[Label, ...] | None = None
+
+    @field_validator("domain", mode="before")
+    @classmethod
+    def _named(cls, domain: Any) -> Any:
+        return {"id": domain} if isinstance(domain, str) else domain
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

@@ -16,7 +16,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import lru_cache
 
@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from saibot.domains import normal_key, spellings
+from saibot.privatize.engines import Engine
 
 _BLANKS = " \t\n\r\v\f"
 NUMBER = r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?)$"
@@ -140,14 +141,11 @@ def is_level(cell: ir.Column, level: str, levels: Sequence[str]) -> ir.BooleanVa
     return hit.fill_null(False)
 
 
-def day_in(cell: ir.Column, engine: str) -> ir.Column:
+def day_in(cell: ir.Column, engine: Engine) -> ir.Column:
     """The day of a time, also of one in ISO text, which is what text files hold."""
     kind = cell.type()
     if kind.is_timestamp():
-        if engine == "polars" and kind.scale == 3:  # 64 bits of milliseconds reach beyond its calendar, and there it stops
-            first, last = (ibis.literal(datetime.combine(day, time.min), kind) for day in (date.min, date.max))
-            cell = ibis.ifelse(cell.between(first, last), cell, ibis.null(kind))
-        return cell.date()
+        return engine.times(cell).date()
     if kind.is_string():
         text = cell.strip()
         return ibis.ifelse(text.substr(10, 1).isin([" ", "T"]), text.substr(0, 10), text)

@@ -12,7 +12,7 @@ from decimal import Decimal
 from saibot.errors import InvalidInput, InvalidTable
 from saibot.privacy.budget import Budget
 from saibot.privacy.ledger import Ledger
-from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
+from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan, mechanism_named
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize import bounds, paper
 from saibot.privatize.aggregate import Rows, count_rows
@@ -100,13 +100,14 @@ def _most_rows(request: ReleaseRequest, row_count: int | None) -> int:
 def _plan_request(request: ReleaseRequest, columns: list[Column], key: ReleaseKey | None) -> PlanRequest:
     """What to plan, but for the number of rows."""
     facts = request.card.dataset
-    layout = request.layout or _default_layout(request.mechanism, key)
-    if (key is None) != (layout == "union"):
-        needs = "no key" if layout == "union" else "a key"
-        raise InvalidInput(f"layout {layout} needs {needs}.", hint="Choose it with --key, or another --layout.")
-    if key and layout != "lookup" and len(key.level_sizes) > 1:
+    mechanism = mechanism_named(request.mechanism)
+    layout = mechanism.layout(request.layout) if request.layout else mechanism.default_layout(keyed=key is not None)
+    if (key is not None) != layout.keyed:
+        needs = "a key" if layout.keyed else "no key"
+        raise InvalidInput(f"layout {layout.name} needs {needs}.", hint="Choose it with --key, or another --layout.")
+    if key and not layout.levels and len(key.level_sizes) > 1:
         raise InvalidInput(
-            f"layout {layout} has no coarser key levels.", hint="Use --layout lookup, or a key without levels."
+            f"layout {layout.name} has no coarser key levels.", hint="Use --layout lookup, or a key without levels."
         )
     if request.bound is not None and not (request.bound.is_finite() and request.bound > 0):
         raise InvalidInput("the norm bound must be greater than 0.", hint="Leave --bound out for the default.")
@@ -114,7 +115,7 @@ def _plan_request(request: ReleaseRequest, columns: list[Column], key: ReleaseKe
     squared = request.bound**2 if request.bound else Decimal(1) if single else default_bound_squared(columns)
     return PlanRequest(
         mechanism=request.mechanism,
-        layout=layout,
+        layout=layout.name,
         features=1 if single else len(columns),
         bound_squared=squared,
         order=request.order,
@@ -123,9 +124,9 @@ def _plan_request(request: ReleaseRequest, columns: list[Column], key: ReleaseKe
         row_count_public=request.neighbours is Neighbours.REPLACE_ONE and facts.id is None,
         calibration=request.calibration,
         allocation=request.allocation,
-        levels=len(key.level_sizes) if layout == "lookup" and key else 1,
+        levels=len(key.level_sizes) if layout.levels and key else 1,
         rows_per_individual=facts.rows_per_individual,
-        keys=key.level_sizes if layout == "lookup" and key else (),
+        keys=key.level_sizes if layout.levels and key else (),
     )
 
 
@@ -136,12 +137,6 @@ def _plans(resolved: Resolved, rows: Rows, row_count: int | None) -> tuple[Plan,
     if component is None:
         return make_plan(main), None
     return component_plans(main, rows, component)
-
-
-def _default_layout(mechanism: str, key: ReleaseKey | None) -> str:
-    if key is None:
-        return "union"
-    return "lookup" if mechanism == "joint" else "join"
 
 
 def _after_bounds(request: ReleaseRequest, columns: list[Column]) -> Budget:

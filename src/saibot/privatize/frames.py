@@ -106,16 +106,35 @@ def normal_column(column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_null(kind):
         return pa.chunked_array([pa.nulls(len(values), pa.string())])
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return values.cast(pa.string()) if values.nbytes < 1 << 31 else values.cast(pa.large_string())
+        return _readable(values).cast(pa.string() if values.nbytes < 1 << 31 else pa.large_string())
+    if pa.types.is_string(kind):
+        return _readable(values)
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return values.cast(pa.timestamp(kind.unit, "UTC")).cast(pa.timestamp(kind.unit))
     if pa.types.is_date64(kind):
         return values.cast(pa.date32())
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return values  # refused by their type where a number or a level is needed
+    if pa.types.is_fixed_size_binary(kind):
+        return values.cast(pa.binary())  # which engines know; refused like all of them where a number or a level is needed
     if isinstance(kind, pa.UuidType):
         return pa.chunked_array([pa.array([t or None for t in texts_of(values.combine_chunks())], pa.string())])
     return values
+
+
+def _readable(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same texts, with those that are no UTF-8 missing. Arrow does not look at them, and Polars crashes on them."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        cells = [cell.as_buffer() for chunk in texts.chunks for cell in chunk]
+        return pa.chunked_array([pa.array([None if cell is None else _decoded(cell) for cell in cells], texts.type)])
+    return texts
+
+
+def _decoded(cell: pa.Buffer) -> str | None:
+    try:
+        return bytes(cell).decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _library(table: Any) -> str:

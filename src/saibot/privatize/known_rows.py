@@ -19,6 +19,7 @@ import ibis.expr.types as ir
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.samples import Kind, Known, Sample, looks_known
 from saibot.privatize.cells import comparable_text, number_in
+from saibot.privatize.engines import open_engine
 from saibot.privatize.read import Source
 
 _LOOKED_AT = 8192  # rows of a large table that are fetched for each column, about
@@ -61,7 +62,7 @@ def samples_of(
     if part < 1:
         low = {(one.chosen_by or one.columns): (_place(chosen, one, secret) < part).fill_null(False) for one in asked}
         chosen = chosen.filter(reduce(operator.or_, low.values())).limit(_MOST)
-    fetched = Source(ibis.memtable(source.fetch(chosen)), ibis.duckdb.connect(), None)
+    fetched = Source(ibis.memtable(source.fetch(chosen)), open_engine(), None)
     found = []
     for one in asked:
         hashes = _hashes(fetched, one, secret, part)

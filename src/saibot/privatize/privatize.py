@@ -86,6 +86,7 @@ def privatize(
                 f"{doubt.text} Nothing was charged.", hint="Mend the card, or say --yes to release it as it is."
             )
     entry = ledger.charge(charge)
+    standing = ledger.standing(charge.account, entry) if request.model == "central" else None
     ledger.remember(samples, account=charge.account, split=share.split if share else None)
     rows = ready.rows
     if ready.buys_nothing:
@@ -93,7 +94,7 @@ def privatize(
     else:
         rows = _buy(ready, noise, progress)
         noisy = _draw(replace(ready, rows=rows), noise, progress)
-    sketch = assemble(ready, rows, noisy, simulated=noise.simulated, edition=entry.edition)
+    sketch = assemble(ready, rows, noisy, simulated=noise.simulated, edition=entry.edition, standing=standing)
     content = write_sketch(sketch)
     write_safely(sketch_path(ledger, sketch.digest), content)
     ledger.receipt(entry, sketch.digest)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import ibis
 import ibis.expr.datatypes as dt
@@ -21,10 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from saibot.errors import InvalidTable
+from saibot.privatize.engines import DEFAULT_ENGINE, BackendName, Engine, engine_of, open_engine
 from saibot.privatize.frames import frame_columns, is_frame, normal_column
-from saibot.privatize.text_file import CSV_ENDINGS, check_quotes, records, separator_of, top_of
+from saibot.privatize.text_file import CSV_ENDINGS, check_quotes, records
 
-BackendName = Literal["duckdb", "polars"]
 TableLike = Any  # path, pandas or polars frame, Arrow table, ibis table: told apart in `open_table`
 
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -36,14 +36,13 @@ class Source:
     """An opened table and the engine that will aggregate it."""
 
     table: ibis.Table
-    engine: Any  # ibis backend
+    engine: Engine
     path: Path | None
-    database: bool = False  # somebody's own table: its columns may compare texts without their case
 
     def fetch(self, expression: ibis.Table) -> pa.Table:
         """Run an expression. Engine errors quote cells, so they are replaced by one that does not."""
         with no_cells_in_errors():
-            return self.engine.to_pyarrow(expression)
+            return self.engine.fetch(expression)
 
     def content(self) -> Iterator[bytes]:
         """The bytes that identify the rows: the file as it is, or else the rows themselves, in whatever order they come.
@@ -57,7 +56,7 @@ class Source:
             return
         comparable = [name for name, kind in self.table.schema().items() if _has_an_order(kind)]
         with no_cells_in_errors():
-            for batch in self.engine.to_pyarrow_batches(self.table.order_by(comparable) if comparable else self.table):
+            for batch in self.engine.batches(self.table.order_by(comparable) if comparable else self.table):
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, batch.schema) as writer:
                     # A copy: engines leave anything at all in memory below a missing cell, and a copy leaves nothing there.
@@ -76,7 +75,7 @@ def open_table(
     id_column: str | None = None,
     inferred: bool = False,
     text_columns: tuple[str, ...] = (),
-    backend: BackendName = "duckdb",
+    backend: BackendName = DEFAULT_ENGINE,
 ) -> Source:
     """A table as the engine sees it. Of a frame, only `columns` are read (default: all); `id_column` holds individuals.
 
@@ -84,11 +83,8 @@ def open_table(
     requester's own rows, which are not released; a release never reads them so.
     """
     if isinstance(source, ibis.Table):
-        own = source._find_backend(use_default=True)
-        return Source(source, own, None, database=True)
-    engine = ibis.duckdb.connect() if backend == "duckdb" else ibis.polars.connect()
-    if backend == "duckdb":
-        engine.raw_sql("SET TimeZone = 'UTC'")  # an instant has one day, whatever the machine's clock is set to
+        return Source(source, engine_of(source._find_backend(use_default=True)), None)
+    engine = open_engine(backend)
     if isinstance(source, str | Path):
         path = Path(source)
         if not path.is_file():
@@ -97,7 +93,7 @@ def open_table(
             raise InvalidTable(f"the file {path} is empty.", hint="A table begins with the names of its columns.")
         with no_cells_in_errors():
             guessed = text_columns if inferred else None
-            return Source(_read_file(engine, path, backend, guessed, columns, id_column), engine, path)
+            return Source(_read_file(engine, path, guessed, columns, id_column), engine, path)
     with no_cells_in_errors():
         try:
             table = ibis.memtable(frame_columns(source, columns, id_column=id_column) if is_frame(source) else source)
@@ -124,9 +120,8 @@ def _is_blank(path: Path) -> bool:
 
 
 def _read_file(
-    engine: Any,
+    engine: Engine,
     path: Path,
-    backend: BackendName,
     text_columns: tuple[str, ...] | None,
     columns: Sequence[str] | None,
     id_column: str | None,
@@ -139,21 +134,9 @@ def _read_file(
             return ibis.memtable(frame_columns(pa.ipc.open_file(file).read_all(), columns, id_column=id_column))
     if not name.endswith(CSV_ENDINGS):
         raise InvalidTable(f"the ending of {path.name} is not known.", hint="CSV, TSV, Parquet and Arrow files are read.")
-    separator, names = separator_of(path), _names(path)
     if text_columns is None:
         check_quotes(path)
-    if backend == "polars":
-        return engine.read_csv(path, infer_schema=False, separator=separator, new_columns=names)
-    # The dialect is fixed: were it sniffed, one row with a quote in it could change how all the others are read.
-    dialect: dict[str, Any] = {"delim": separator, "header": True, "quote": '"', "escape": '"', "comment": "", "skip": 0}
-    if text_columns is None:
-        types = dict.fromkeys(names, "VARCHAR")
-        empty, line_end = top_of(path)
-        dialect |= {"skip": empty, "new_line": line_end.replace("\r", "\\r").replace("\n", "\\n")}
-        return engine.read_csv(path, auto_detect=False, columns=types, **dialect)
-    # All rows are sniffed: a column is numeric because all of it is, not because its first rows happen to be.
-    options = {"types": {column: "VARCHAR" for column in text_columns if column in names}}
-    return engine.read_csv(path, sample_size=-1, **dialect, **(options if options["types"] else {}))
+    return engine.read_text(path, _names(path), guessed_but=text_columns)
 
 
 def _names(path: Path) -> list[str]:
@@ -169,7 +152,7 @@ def _names(path: Path) -> list[str]:
     return names
 
 
-def _read_parquet(engine: Any, path: Path) -> ibis.Table:
+def _read_parquet(engine: Engine, path: Path) -> ibis.Table:
     """The types are declared in the file. Decimals that no engine holds exactly, and times in other zones, come by Arrow."""
     schema = parquet.read_schema(path)
     if any(pa.types.is_decimal256(kind) or pa.types.is_float16(kind) for kind in schema.types):

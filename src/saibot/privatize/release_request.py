@@ -10,12 +10,12 @@ from typing import Any, Literal
 from saibot.errors import InvalidInput, UnsupportedPlan
 from saibot.privacy.budget import Budget, plain
 from saibot.privacy.events import Event, PureEvent
-from saibot.privacy.mechanisms import Plan, PlanRequest
+from saibot.privacy.mechanisms import DEFAULT, Plan, PlanRequest
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize.aggregate import Rows
 from saibot.privatize.card import BoughtBounds, Card, ComponentFacts
+from saibot.privatize.engines import DEFAULT_ENGINE, BackendName, engine_named
 from saibot.privatize.grid import Grid
-from saibot.privatize.read import BackendName
 from saibot.privatize.schema import Column, ReleaseKey
 
 Progress = Callable[[str, float | None], None]  # what is being done, and how much of it (None: not known)
@@ -30,8 +30,8 @@ class ReleaseRequest:
     neighbours: Neighbours
     key: str | None = None
     features: tuple[str, ...] = ()
-    mechanism: str = "joint"
-    layout: str | None = None  # None: lookup with a key, union without, for joint; join or union for the paper's
+    mechanism: str = DEFAULT
+    layout: str | None = None  # None: the mechanism's own, with a key or without
     order: int = 2
     bound: Decimal | None = None
     calibration: str | None = None
@@ -42,9 +42,10 @@ class ReleaseRequest:
     yes: bool = False  # goes on where the provider would be asked
     part: Literal["train", "test"] | None = None  # of a table that was divided; the card is then `card.for_request(part)`
     split: str | None = None  # which recorded split, where the part was moved since
-    backend: BackendName = "duckdb"
+    backend: BackendName = DEFAULT_ENGINE
 
     def __post_init__(self) -> None:
+        engine_named(self.backend)
         if self.model == "local":
             _check_one_can_do_it_alone(self)
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import ibis.expr.datatypes as dt
 
+from saibot.domains import named_domain
 from saibot.domains.domain import MAX_KEYS, KeyDomain
+from saibot.domains.times import counts_days
 from saibot.errors import InvalidCard, InvalidDomain, InvalidTable
 from saibot.privatize.card import BoughtBounds, Card, DomainFacts, FeatureFacts
 from saibot.privatize.domain_file import read_domain
@@ -36,7 +38,7 @@ class KeyPartColumn:
     name: str
     column: str
     domain: KeyDomain
-    dates: bool
+    dates: bool  # times of one day have one key
 
 
 @dataclass(frozen=True)
@@ -170,16 +172,18 @@ def _key_column(card: Card, name: str) -> KeyPartColumn:
     facts = card.keys[name]
     assert facts.domain is not None
     domain = resolve_domain(facts.domain, card.folder).with_levels(facts.levels)
-    return KeyPartColumn(name, facts.column or name, domain, dates=facts.domain.dates is not None)
+    listed = facts.domain.file is not None or facts.domain.values is not None
+    return KeyPartColumn(name, facts.column or name, domain, dates=not listed and counts_days(domain.id))
 
 
 def resolve_domain(facts: DomainFacts, folder: Path) -> KeyDomain:
     if facts.dates is not None:
         return KeyDomain.of_dates(*facts.dates)
     if facts.range is not None:
-        return KeyDomain.of_range(*facts.range)
+        return KeyDomain.of_range(*facts.range, of=facts.of)
     assert facts.id is not None
     if facts.values is not None:
         return KeyDomain.of(facts.id, [str(value) for value in facts.values], version=facts.version)
-    assert facts.file is not None
+    if facts.file is None:
+        return named_domain(facts.id, facts.version)
     return read_domain(folder / facts.file, id=facts.id, version=facts.version)

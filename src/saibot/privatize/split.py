@@ -22,6 +22,7 @@ import pyarrow.parquet as parquet
 from saibot.errors import InvalidInput, InvalidTable
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.samples import Sample
+from saibot.privatize.engines import open_engine
 from saibot.privatize.frames import frame_columns, frame_names, is_frame
 from saibot.privatize.known_rows import resembling, samples_of
 from saibot.privatize.read import PARQUET_ENDINGS, Source
@@ -109,7 +110,7 @@ def _filtered(frame: Any, mask: np.ndarray) -> Any:
 
 def _samples(content: pa.Table, ledger: Ledger, id_column: str | None) -> list[Sample]:
     """Of all columns, since nobody has said yet which of them will be released."""
-    source = Source(ibis.memtable(frame_columns(content, None)), ibis.duckdb.connect(), None)
+    source = Source(ibis.memtable(frame_columns(content, None)), open_engine(), None)
     columns = [name for name in content.column_names if name != id_column]
     together = samples_of(source, ledger, rows=content.num_rows, numbers=(), others=columns, id=id_column)
     numbers = [name for name, kind in source.table.schema().items() if kind.is_numeric() or kind.is_string()]

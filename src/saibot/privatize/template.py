@@ -41,14 +41,15 @@ def card_template(table: Path, *, header_is_names: bool = False) -> str:
         'cap = { epsilon = "1", delta = "1e-6" }  # of everything that will ever be released about these rows',
         "",
         *features,
-        "# A key to join on (--key KEY), with its public list of values: keep one of the four domains.",
+        "# A key to join on (--key KEY), with its public list of values: keep one of the domains.",
         "# Provider and requester share the id of a domain, and best its list: so a platform knows that their tables join.",
         "# [keys.KEY]",
         '# column = "FILL"',
         '# domain = { file = "FILL.csv", id = "FILL", version = 1 }  # keys in the first column, below a heading',
         f'# domain = {{ values = {LEVELS}, id = "FILL", version = 1 }}',
-        "# domain = { range = [1, 99] }  # whole numbers, both ends included; has an id by itself",
+        '# domain = { range = [1, 99], of = "FILL" }  # whole numbers, both ends included, and what they count: "ward"',
         '# domain = { dates = ["2013-01-01", "2013-12-31"] }  # every day; has an id by itself',
+        '# domain = "us-county-fips"  # or another that `saibot domains list` shows, or "months:2013-01:2013-12"',
     ]
     return "\n".join(lines) + "\n"
 

@@ -1,39 +1,56 @@
 """A corpus: a directory of sketches, and their values packed per key domain for the sweep.
 
     corpus/
-      index.json             which shard files belong to which key domain, and which files name the sketches
-      names/*.json           digests of sketches and the names of their datasets
+      corpus.sqlite          which shard files belong to which key domain, and which sketches there are
       keys/*.keys.arrow      the public lists of keys that the sketches have
       shards/*.arrow         values, memory-mapped
+      factors/*.arrow        what the sketches of a key domain have in common, by version
       sketches/*.saibot      the sketches themselves, by digest
 
-The index is replaced atomically and names everything that counts: a file it does not name does not exist.
+Values are those that each sketch gives with the help of its domain's factors. Requests of a provider whose sketches taught
+these are answered from other values, which only the factors of all other groups of providers helped: in the index their
+files stand under `key domain@group`.
+
+The index names everything that counts, and is changed when what it names is safe on disk.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
-from saibot.domains import DomainCard
+from saibot.domains import DomainCard, DomainRegistry, KnownDomains
 from saibot.errors import InvalidInput, InvalidSketch
-from saibot.estimate.lookup import lookup_values
+from saibot.safe_file import write_safely
+from saibot.search.index import CorpusIndex, Learned
 from saibot.search.key_lists import KeyListFiles
 from saibot.search.key_maps import key_id
-from saibot.search.names import Names, write_json
-from saibot.search.shard import NUMBERS, TEXT, ShardRows, concatenate, open_shard, write_shard
+from saibot.search.packed_rows import pack, pack_for_all, plain_rows, shared_rows
+from saibot.search.shard import ShardRows, concatenate, open_shard, write_shard
+from saibot.search.shared_factors import SharedFactors, read_factors
 from saibot.sketch import SUFFIX, Header, KeyDomain, Sketch, listed_domain, read_sketch, write_sketch
 
-FORMAT = {"format": "saibot-corpus", "version": 1}
+SHARED = "shared:"  # what the names of shared columns begin with; no dataset's name has a colon
+PACKED_TOGETHER = 512  # sketches in memory at a time
+
+
+@dataclass(frozen=True)
+class PreparedValues:
+    """The values of a key domain with the help of factors, written and not in use yet."""
+
+    key: str
+    version: str
+    files: tuple[tuple[str, str], ...]  # of shards, as the index will name them
+    digests: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -50,51 +67,69 @@ class Corpus:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        try:
-            self._index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise InvalidInput(f"{folder} is no corpus.", hint="`saibot pack FOLDER SKETCH...` makes one.") from None
-        except (json.JSONDecodeError, UnicodeDecodeError, OSError):
-            raise InvalidInput(f"the corpus {folder} has a damaged index.") from None
-        if {name: self._index.get(name) for name in FORMAT} != FORMAT:
-            raise InvalidInput(f"the corpus {folder} has another format version.", hint="Pack it anew with this saibot.")
-        self._names = Names(folder / "names", self._index.get("names", {}), self._index.pop("sketches", None))
+        self._index = CorpusIndex(folder)
+        self._contents = self._index.contents()
         self._shards: dict[str, ShardRows] = {}
+        self._factors: dict[str, SharedFactors] = {}
+        self._domains: dict[str, KeyDomain] = {}  # by digest, those with coarser levels
+        self._provider: str | None = None
         self._keys = KeyListFiles(folder / "keys")
 
     @classmethod
-    def create(cls, folder: Path, *, dtype: str = "float32") -> Self:
-        """A new, empty corpus. float32 halves what a sweep reads and is far finer than any noise; float64 is for tests."""
-        if dtype not in ("float32", "float64"):
-            raise InvalidInput(f"a corpus holds float32 or float64, not {dtype}.")
-        if (folder / "index.json").exists():
+    def create(cls, folder: Path) -> Self:
+        """A new, empty corpus."""
+        if CorpusIndex.is_in(folder):
             raise InvalidInput(f"{folder} is a corpus already.")
         (folder / "shards").mkdir(parents=True, exist_ok=True)
         (folder / "sketches").mkdir(exist_ok=True)
-        write_json(folder / "index.json", FORMAT | {"dtype": dtype, "shards": {}, "names": {}})
+        CorpusIndex.create(folder)
         return cls(folder)
 
-    def __len__(self) -> int:
-        return len(self._names)
+    @classmethod
+    def open_or_create(cls, folder: Path) -> Self:
+        return cls(folder) if CorpusIndex.is_in(folder) else cls.create(folder)
 
-    @property
-    def name_files(self) -> tuple[str, ...]:
-        """The files that name the sketches."""
-        return tuple(self._names.files)
+    def __len__(self) -> int:
+        return self._contents.size
 
     @property
     def digests(self) -> tuple[str, ...]:
-        return tuple(self._names.known)
+        return tuple(self._names)
 
     @property
-    def key_ids(self) -> dict[str, list[str]]:
-        """For every key domain the files of its shards."""
-        shards: dict[str, list[str]] = self._index["shards"]
-        return shards
+    def files(self) -> dict[str, list[str]]:
+        """The files of all shards, by key domain, and by `key domain@group` for the values of a group of providers."""
+        return self._contents.shards
+
+    @property
+    def key_ids(self) -> tuple[str, ...]:
+        """The key domains that sketches have."""
+        return tuple(id for id in self.files if "@" not in id)
+
+    @property
+    def stamp(self) -> tuple[str, int]:
+        """Another one after every change of the corpus, also by another process, since this was opened."""
+        return self._contents.stamp
+
+    def for_provider(self, provider: str | None) -> Self:
+        """The same corpus as a provider's own requests must see it: with values that its sketches did not improve."""
+        found = copy(self)
+        found._provider = provider
+        return found
 
     def shards(self, id: str) -> list[ShardRows]:
         """The shards of one key domain, mapped."""
-        return [self._open(name) for name in self.key_ids.get(id, [])]
+        shared = self.factors(id) if self._provider is not None else None
+        group = shared.group_of(self._provider) if shared is not None else None
+        return [self._open(name) for name in self.files.get(variant(id, group), [])]
+
+    def digests_with(self, id: str) -> list[str]:
+        """The sketches with this key domain, in order."""
+        return sorted({str(digest) for shard in self._of_everybody(id) for digest in shard.text["digest"]})
+
+    def keys_in(self, id: str) -> int:
+        """How many keys there are, without the one that stands for all others."""
+        return int(self._of_everybody(id)[0].values.shape[1] - 1)
 
     def key_list(self, part: str) -> KeyDomain | None:
         """The keys behind a part of a key id: from their file, else as a sketch lists them; None where nobody knows them."""
@@ -110,7 +145,7 @@ class Corpus:
         With `most`, no further shard is opened once there are so many.
         """
         found: dict[str, float] = {}
-        for name in self.key_ids.get(id, []):
+        for name in self.files.get(id, []):
             if most is not None and len(found) >= most:
                 break
             shard = self._open(name)
@@ -119,10 +154,10 @@ class Corpus:
         return found
 
     def name_of(self, digest: str) -> str:
-        return str(self._names.known[digest])
+        return self._names[digest]
 
     def sketch(self, digest: str) -> Sketch:
-        return read_sketch(self.folder / "sketches" / f"{digest}{SUFFIX}")
+        return read_sketch(self._sketch_path(digest))
 
     @cached_property
     def headers(self) -> dict[str, Header]:
@@ -131,73 +166,181 @@ class Corpus:
 
     def add(self, sketches: Iterable[Sketch], domains: Mapping[str, KeyDomain] | None = None) -> list[Refused]:
         """Pack sketches; `domains` by digest give the parents of key levels. What cannot be packed is told, not raised."""
-        groups: dict[str, list[ShardRows]] = defaultdict(list)
+        self._domains |= domains or {}
+        groups: dict[str, list[tuple[Sketch, ShardRows]]] = defaultdict(list)
         new: dict[str, str] = {}
         refused = []
         for sketch in sketches:
             header = sketch.header
-            if sketch.digest in self._names.known or sketch.digest in new:
+            if sketch.digest in self._names or sketch.digest in new:
                 continue
             try:
                 if header.key is not None:
-                    rows = pack(sketch, (domains or {}).get(header.key.parts[0].digest), dtype=self._index["dtype"])
-                    groups[key_id(header.key)].append(rows)
+                    groups[key_id(header.key)].append((sketch, self._plain(sketch)))
                     self._keys.add(sketch)
             except (InvalidInput, InvalidSketch) as problem:
                 refused.append(Refused(sketch.digest, header.dataset.name, problem.message))
                 continue
-            path = self.folder / "sketches" / f"{sketch.digest}{SUFFIX}"
-            if not path.exists():
-                path.write_bytes(write_sketch(sketch))
+            self._keep(sketch)
             new[sketch.digest] = header.dataset.name
-        shards = {id: list(files) for id, files in self.key_ids.items()}
-        for id, parts in groups.items():
-            shards.setdefault(id, []).append(self._write(concatenate(parts)))
-        self._replace(shards, new)
+        if new:
+            rows = [row for id, members in groups.items() for row in self._packed(id, members, self.factors(id))]
+            self._change(rows, names=new)
         return refused
 
     def add_rows(self, id: str, rows: ShardRows) -> None:
         """Values that are lookup values already, for benchmarks and experiments."""
-        shards = {one: list(files) for one, files in self.key_ids.items()}
-        shards.setdefault(id, []).append(self._write(rows))
-        named = dict(zip(rows.text["digest"], rows.text["dataset"], strict=True))
-        self._replace(shards, {digest: name for digest, name in named.items() if digest not in self._names.known})
+        named = dict(zip(rows.text["digest"].tolist(), rows.text["dataset"].tolist(), strict=True))
+        self._change([(id, rows)], names={digest: name for digest, name in named.items() if digest not in self._names})
 
     def remove(self, digest: str) -> bool:
         """Withdraw a sketch: its file and its rows in every shard are gone when this returns."""
-        if digest not in self._names.known:
+        if digest not in self._names:
             return False
-        shards: dict[str, list[str]] = {}
-        stale = []
-        for id, files in self.key_ids.items():
+        kept, stale = [], []
+        for id, files in self.files.items():
             for name in files:
                 rows = self._open(name)
                 keep = rows.text["digest"] != digest
-                if keep.all():
-                    shards.setdefault(id, []).append(name)
-                    continue
-                stale.append(name)
-                if keep.any():
-                    shards.setdefault(id, []).append(self._write(rows.take(keep)))
-        self._replace(shards, {}, frozenset({digest}))
-        for name in stale:
-            self._shards.pop(name, None)
-            (self.folder / "shards" / name).unlink(missing_ok=True)
-        (self.folder / "sketches" / f"{digest}{SUFFIX}").unlink(missing_ok=True)
-        self._keys.sweep({part for id in shards for part in id.split("+")})
+                if not keep.all():
+                    stale.append(name)
+                    kept += [(id, rows.take(keep))] if keep.any() else []
+        self._change(kept, without_shards=stale, without_names={digest}, learned=self._without_teacher(digest))
+        self._sketch_path(digest).unlink(missing_ok=True)
+        self._keys.sweep({part for id in self.key_ids for part in id.split("+")})
         return True
 
     def merge(self, id: str, names: list[str]) -> None:
         """One shard in the place of several of a key domain: a corpus that grows sketch by sketch stays quick to open."""
-        merged = self._write(concatenate([self._open(name) for name in names]))
-        shards = {one: list(files) for one, files in self.key_ids.items()}
-        shards[id] = [*(name for name in shards[id] if name not in names), merged]
-        self._replace(shards, {})
-        for name in names:
-            self._shards.pop(name, None)
-            (self.folder / "shards" / name).unlink(missing_ok=True)
+        parts = [self._open(name) for name in names]
+        if len({part.factors for part in parts}) == 1:  # else bare values of an experiment stand beside improved ones
+            self._change([(id, concatenate(parts))], without_shards=names)
+
+    # ---------------------------------------------------------------------------------------------- shared factors
+
+    def factors(self, id: str) -> SharedFactors | None:
+        """What the sketches of a key domain have in common, as its values use it; None where nothing was learned."""
+        learned = self.learned(id)
+        return None if learned is None else self.factors_named(learned.version)
+
+    def factors_named(self, version: str) -> SharedFactors:
+        """Factors by their version, also earlier ones that are still kept."""
+        if version not in self._factors:
+            try:
+                content = self._factor_path(version).read_bytes()
+            except OSError:
+                raise InvalidInput(
+                    f"the corpus {self.folder} has no factors {version[:12]} any more.",
+                    hint="They were learned from something that was withdrawn since: search again.",
+                ) from None
+            self._factors[version] = read_factors(content, version)
+        return self._factors[version]
+
+    def learned(self, id: str) -> Learned | None:
+        """The last time that the factors of a key domain were learned; None before the first."""
+        return self._contents.learned.get(id)
+
+    def shared_columns(self, id: str) -> ShardRows | None:
+        """What the sketches of a key domain have in common, as columns to join: `shared:DOMAIN.1` and so on."""
+        shared = self.factors(id)
+        if shared is None or not shared.rank:
+            return None
+        lists = [self.key_list(part) for part in id.split("+")]
+        name = "+".join(domain.id if domain is not None else "keys" for domain in lists)
+        return shared_rows(shared, shared.group_of(self._provider), f"{SHARED}{name}")
+
+    def packed(self, sketch: Sketch, shared: SharedFactors | None, group: int | None) -> ShardRows:
+        """The rows of a sketch with these factors, which need not be those in use."""
+        return pack(sketch, self.domain_of(sketch), shared, group)
+
+    def domain_of(self, sketch: Sketch) -> KeyDomain | None:
+        """The domain with the coarser levels of a sketch's key: one that was given, or is kept with the corpus."""
+        key = sketch.header.key
+        if key is None or not key.levels:
+            return None
+        digest = key.parts[0].digest
+        if digest not in self._domains:
+            folder = self.folder / "domains"
+            registry = DomainRegistry(folder) if folder.is_dir() else None
+            found = KnownDomains.of(registry=registry).find(key.parts[0])
+            if found is None:
+                return None
+            self._domains[digest] = found
+        return self._domains[digest]
+
+    def adopt(self, shared: SharedFactors) -> None:
+        """From now on the values of a key domain are those that these factors help."""
+        self.install(self.prepare(shared))
+
+    def prepare(self, shared: SharedFactors) -> PreparedValues:
+        """Write the values that these factors give beside those in use; others may change the corpus meanwhile."""
+        id, files, packed = shared.key, list[tuple[str, str]](), list[str]()
+        digests = [one for one in self.digests_with(id) if self._sketch_path(one).is_file()]
+        write_safely(self._factor_path(shared.version), shared.content, public=True)
+        self._factors[shared.version] = shared
+        for shard in self._of_everybody(id):
+            bare = ~np.isin(shard.text["digest"], digests)  # values of an experiment, without a sketch
+            files += [self._write(variant(id, group), shard.take(bare)) for group in shared.groups if bare.any()]
+        for start in range(0, len(digests), PACKED_TOGETHER):
+            sketches = [one for digest in digests[start : start + PACKED_TOGETHER] if (one := self._stored(digest))]
+            packed += [sketch.digest for sketch in sketches]
+            rows = self._packed(id, [(sketch, self._plain(sketch)) for sketch in sketches], shared)
+            files += [self._write(key, part) for key, part in rows]
+        return PreparedValues(id, shared.version, tuple(files), tuple(packed))
+
+    def install(self, prepared: PreparedValues) -> None:
+        """Put prepared values in the place of those in use, in one step; what changed since is made up for."""
+        id, before, shared = prepared.key, self.learned(prepared.key), self.factors_named(prepared.version)
+        now, then = set(self.digests_with(id)), set(prepared.digests)
+        late = [sketch for digest in sorted(now - then) if (sketch := self._stored(digest)) is not None]
+        rows = self._packed(id, [(sketch, self._plain(sketch)) for sketch in late], shared) if late else []
+        files = []
+        for key, name in prepared.files:
+            part = self._open(name)
+            keep = np.isin(part.text["digest"], sorted(then - now), invert=True)
+            files += [(key, name)] if keep.all() else []
+            rows += [(key, part.take(keep))] if keep.any() and not keep.all() else []
+        self._change(
+            rows,
+            files=files,
+            without_shards=[name for key, names in self.files.items() if key.split("@")[0] == id for name in names],
+            learned={id: Learned(shared.version, len(now), bool(set(shared.taught) - now))},
+        )
+        self._delete_shards(name for _, name in prepared.files if (_, name) not in files)
+        if before is not None and before.withdrawn:
+            self._factor_path(before.version).unlink(missing_ok=True)
 
     # ---------------------------------------------------------------------------------------------- inside
+
+    def _plain(self, sketch: Sketch) -> ShardRows:
+        return plain_rows(sketch, self.domain_of(sketch))
+
+    def _packed(
+        self, id: str, members: Sequence[tuple[Sketch, ShardRows]], shared: SharedFactors | None
+    ) -> list[tuple[str, ShardRows]]:
+        """Rows for everybody and for each group of providers, each with its place in the index."""
+        sketches, plain = zip(*members, strict=True)
+        rows = pack_for_all(sketches, plain, self.domain_of, shared)
+        groups = (None,) if shared is None else shared.groups
+        return [(variant(id, group), part) for group, part in zip(groups, rows, strict=True)]
+
+    def _without_teacher(self, digest: str) -> dict[str, Learned]:
+        """What was withdrawn teaches nobody: factors that it taught are kept no longer than their values are in use."""
+        taught = {id: one for id, one in self._contents.learned.items() if digest in self.factors_named(one.version).taught}
+        current = {one.version for one in self._contents.learned.values()}
+        for path in (self.folder / "factors").glob("*.arrow"):
+            if path.stem not in current and digest in self.factors_named(path.stem).taught:
+                path.unlink(missing_ok=True)
+                self._factors.pop(path.stem, None)
+        return {id: replace(one, withdrawn=True) for id, one in taught.items()}
+
+    def _of_everybody(self, id: str) -> list[ShardRows]:
+        return [self._open(name) for name in self.files.get(id, [])]
+
+    def _stored(self, digest: str) -> Sketch | None:
+        with suppress(InvalidSketch, OSError):  # bare values of an experiment, or it is being withdrawn
+            return self.sketch(digest)
+        return None
 
     def _listed(self, part: str) -> KeyDomain | None:
         for id in self.key_ids:
@@ -210,46 +353,69 @@ class Corpus:
 
     def _open(self, name: str) -> ShardRows:
         if name not in self._shards:
-            self._shards[name] = open_shard(self.folder / "shards" / name)
+            self._shards[name] = open_shard(self._shard_path(name))
         return self._shards[name]
 
-    def _write(self, rows: ShardRows) -> str:
-        name = f"{secrets.token_hex(8)}.arrow"
-        write_shard(self.folder / "shards" / name, rows)
-        return name
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        return self._index.names()
 
-    def _replace(self, shards: dict[str, list[str]], add: dict[str, str], remove: frozenset[str] = frozenset()) -> None:
-        names, stale = self._names.changed(add, remove)
-        self._index = self._index | {"shards": shards, "names": names.files}
-        write_json(self.folder / "index.json", self._index)
-        self._names = names
-        names.delete(stale)
+    def _sketch_path(self, digest: str) -> Path:
+        return self.folder / "sketches" / f"{digest}{SUFFIX}"
+
+    def _keep(self, sketch: Sketch) -> None:
+        """The sketch's file is whole and on disk when this returns, whatever a crash may have left under its name."""
+        path, content = self._sketch_path(sketch.digest), write_sketch(sketch)
+        if not path.is_file() or path.read_bytes() != content:
+            write_safely(path, content, public=True)
+
+    def _change(
+        self,
+        shards: Iterable[tuple[str, ShardRows]],
+        *,
+        names: Mapping[str, str] | None = None,
+        without_shards: Collection[str] = (),
+        without_names: Collection[str] = (),
+        files: Collection[tuple[str, str]] = (),
+        learned: Mapping[str, Learned] | None = None,
+    ) -> None:
+        """Files first, then the index, then files that are needed no longer: a crash leaves at most files without a name."""
+        written: list[tuple[str, str]] = []
+        try:
+            written += [self._write(id, rows) for id, rows in shards]
+            self._contents = self._index.change(
+                shards=[*files, *written],
+                without_shards=without_shards,
+                names=names,
+                without_names=without_names,
+                learned=learned,
+            )
+        except BaseException:
+            self._delete_shards(name for _, name in written)
+            raise
+        self._delete_shards(without_shards)
+        for digest in without_names:
+            self._names.pop(digest, None)
+        self._names.update(names or {})
         self.__dict__.pop("headers", None)
 
+    def _write(self, id: str, rows: ShardRows) -> tuple[str, str]:
+        name = f"{secrets.token_hex(8)}.arrow"
+        write_shard(self._shard_path(name), rows)
+        return id, name
 
-def pack(sketch: Sketch, domain: KeyDomain | None, *, dtype: str = "float32") -> ShardRows:
-    """A sketch as rows of a shard: each feature's values, shrunk by what is known of the noise."""
-    header = sketch.header
-    levels = domain.with_levels(header.key.levels) if domain and header.key and header.key.levels else None
-    parents = [levels.parent_index(i + 1) for i in range(len(levels.level_names))] if levels else []
-    found = lookup_values(sketch, parents)
-    m = len(header.features)
-    rows = float("nan") if header.rows is None else float(header.rows)
-    text = {
-        "digest": [sketch.digest] * m,
-        "dataset": [header.dataset.name] * m,
-        "feature": [feature.name for feature in header.features],
-        "unit": [feature.unit for feature in header.features],
-    }
-    numbers = {
-        "mean": found.prior_mean,
-        "spread": found.spread,
-        "reliability": found.reliability.mean(axis=1),
-        "offset": np.array([feature.offset for feature in header.features]),
-        "scale": np.array([feature.scale for feature in header.features]),
-        "rows": np.full(m, rows),
-    }
-    deviations = (found.values - found.prior_mean[:, None]).astype(dtype)
-    return ShardRows(
-        {name: np.array(text[name], dtype=object) for name in TEXT}, {name: numbers[name] for name in NUMBERS}, deviations
-    )
+    def _delete_shards(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._shards.pop(name, None)
+            self._shard_path(name).unlink(missing_ok=True)
+
+    def _shard_path(self, name: str) -> Path:
+        return self.folder / "shards" / name
+
+    def _factor_path(self, version: str) -> Path:
+        return self.folder / "factors" / f"{version}.arrow"
+
+
+def variant(id: str, group: int | None) -> str:
+    """Where the values of a key domain stand in the index: those for everybody, or those for a group of providers."""
+    return id if group is None else f"{id}@{group}"

@@ -133,6 +133,7 @@ def _column(name: str, found: Found, place: int) -> NewColumn:
         mean=found.units[place].offset,
         spread=found.spread[place],
         reliability=found.reliability,
+        factors=found.factors or None,
     )
 
 

@@ -106,6 +106,9 @@ class Engine:
         known = Views(request.key, corpus) if request.key is not None else None
         views = known.all_of(corpus.key_ids) if known is not None else {}
         self._parts = [(view, shard) for id in views for view in views[id] for shard in corpus.shards(id)]
+        if options.shared:
+            columns = {id: rows for id in views if (rows := corpus.shared_columns(id)) is not None}
+            self._parts += [(view, columns[id]) for id in columns for view in views[id]]
         if options.hops and known is not None:
             self._parts += hop_shards(corpus, known)
         self._parts = [(view, sound) for view, shard in self._parts if len(sound := _sound(shard))]

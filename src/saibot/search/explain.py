@@ -1,7 +1,8 @@
 """What is said of a candidate that is shown: its gain with an honest interval, and what stands behind it.
 
 The sweep scores thousands in one pass, with an error that is good enough to rank by. The few that are shown get the exact
-form (`saibot.estimate.intervals`, A6), each against the table as it is at that step. What an interval is about:
+form (`saibot.estimate.intervals`; mathematics.md, "Gains and their errors"), each against the table as it is at that step.
+What an interval is about:
 
 * the usable gain of a *private* request: of this very table. The request's privacy noise is the only error; the values
   are public, and used as they are, so the provider's noise is no error of them.
@@ -106,6 +107,7 @@ def describe(
         units=tuple(candidate.units for candidate in candidates),
         unit=tuple(str(candidate.shard.text["unit"][candidate.row]) for candidate in candidates),
         spread=tuple(candidate.number("spread") for candidate in candidates),
+        factors=candidates[0].shard.factors,
     )
 
 

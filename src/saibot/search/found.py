@@ -40,6 +40,7 @@ class Found:
     units: tuple[Units, ...] = ()  # of each of them: `original = offset + scale * deviation`
     unit: tuple[str, ...] = ()
     spread: tuple[float, ...] = ()  # variance of the values between keys, scaled
+    factors: str = ""  # the shared factors that helped its values, as shards name them
 
     @property
     def identity(self) -> Identity:

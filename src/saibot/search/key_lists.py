@@ -6,8 +6,6 @@ lists that have nothing in common with it. A corpus that was packed without them
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Collection
 from contextlib import suppress
 from functools import cache
@@ -21,6 +19,7 @@ from saibot.domains import DomainCard, KeyDomain
 from saibot.domains.file import card_of, read_domain, read_signature, write_domain
 from saibot.domains.minhash import signature
 from saibot.errors import InvalidDomain
+from saibot.safe_file import write_safely
 from saibot.sketch import Sketch, listed_domain
 
 SUFFIX = ".keys.arrow"
@@ -42,7 +41,8 @@ class KeyListFiles:
                 continue
             domain = listed_domain(sketch, number)
             with suppress(InvalidDomain):  # no file can hold it: it is read from the sketch each time
-                self._write(path, write_domain(domain, card_of(domain), signature=signature(domain.values)))
+                content = write_domain(domain, card_of(domain), signature=signature(domain.values))
+                write_safely(path, content, public=True)
         self.read.cache_clear()
         self.signature.cache_clear()
 
@@ -66,13 +66,6 @@ class KeyListFiles:
         except (OSError, InvalidDomain):
             return None
         return None if found is None else (card, found)
-
-    def _write(self, path: Path, content: bytes) -> None:
-        """All or nothing for whoever reads meanwhile; what a power cut damages is read from the sketches."""
-        self.folder.mkdir(exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
 
     def _path(self, part: str) -> Path:
         return self.folder / f"{part}{SUFFIX}"

@@ -120,7 +120,7 @@ class Views:
     def _column(self, meeting: Meeting, part: str) -> _Column:
         own, place, met = self._meetings.own[meeting.own], self._places[meeting.own], meeting.alignment
         if met is None:
-            return _Column(own.label, place, len(own.keys))
+            return _Column(own.label, place, len(own.keys), self._meetings.doubt(meeting, part))
         return _Column(own.label, np.append(met.places, met.size)[place], met.size, self._meetings.explain(meeting, part))
 
     def _view(self, columns: tuple[_Column, ...]) -> View:

@@ -68,8 +68,8 @@ class ManyToMany:
         *,
         progress: Callable[[str, float | None], None],
     ) -> SearchResult:
-        if options.rank != "usable" or options.hops:
-            raise InvalidInput("many-to-many joins are ranked by their usable gain, and without hops.")
+        if options.rank != "usable" or options.hops or options.shared:
+            raise InvalidInput("many-to-many joins are ranked by their usable gain, without hops and shared columns.")
         check_joinable(request)
         work = _ManyToManySearch(request, corpus, options)
         base = work.table.fit.r2, work.table.test_r2

@@ -6,7 +6,7 @@ import numpy as np
 
 from saibot.estimate.many_to_many import JoinedMoments
 from saibot.semiring import Fit
-from saibot.semiring.solve import centred_noise
+from saibot.semiring.solve import centred_noise, wald
 
 
 def influence(features: tuple[str, ...], scatter: np.ndarray, fit: Fit) -> np.ndarray:
@@ -42,8 +42,8 @@ def wald_statistic(whole: JoinedMoments, before: Fit, after: Fit, group: tuple[s
     share = np.clip(spread / np.maximum(spread.sum(axis=0), 1e-300), 0.0, 0.5)
     by_key = by_key / (1 - share)
     size = np.sqrt(np.maximum(np.sum(by_key**2, axis=0), 1e-300))
-    covariance = by_key.T @ by_key / np.outer(size, size) + 1e-9 * np.eye(len(group))
-    return float(product / size @ np.linalg.solve(covariance, product / size))
+    covariance = by_key.T @ by_key / np.outer(size, size)
+    return float(wald((product / size)[None], covariance[None])[0])
 
 
 def noise_variance(whole: JoinedMoments, fit: Fit) -> float:

@@ -123,7 +123,9 @@ def score_union(current: State, after: State, test: State, noise: np.ndarray) ->
 def describe_union(
     addition: Addition, before: State, after: State, test: Moments, lookups: Sequence[np.ndarray], level: float
 ) -> Found:
-    """What the further rows do for the held-out part, with the exact interval of that gain (A6).
+    """What the further rows do for the held-out part, with the exact interval of that gain.
+
+    See mathematics.md, "Gains and their errors".
 
     Of a private request, on that very part: privacy noise only. Of a local one, on rows like those: sampling only.
     """

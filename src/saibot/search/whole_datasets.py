@@ -16,6 +16,7 @@ import numpy as np
 from saibot.search.potential import signal_share
 from saibot.search.scoring import MOST_EXPLAINED, Base
 from saibot.search.shard import ShardRows
+from saibot.semiring.solve import inverse_roots, wald
 
 LEAST_LEFT = 0.01  # of a unit variance: directions in which features all but repeat each other, or the current ones
 BLOCK_VALUES = 4_000_000  # of a batch, float64
@@ -57,12 +58,12 @@ def score_datasets(
             square, heavy = ((values * column) @ values.transpose(0, 2, 1) for column in (counts, weight))
             share, variance = signal_share(shard.numbers["reliability"][rows], max(base.keys, 1))
             more = np.maximum(1 / share / (1 + variance) if "via" not in shard.text else np.ones(rows.shape), 1.0)
-            for name, column in _solve(first[rows], square, heavy, base, quantile, more).items():
+            for name, column in _scores(first[rows], square, heavy, base, quantile, more).items():
                 getattr(answer, name)[chosen] = column
     return answer
 
 
-def _solve(
+def _scores(
     first: np.ndarray, square: np.ndarray, weighted: np.ndarray, base: Base, quantile: float, more: np.ndarray
 ) -> dict[str, np.ndarray]:
     p = base.size
@@ -80,10 +81,8 @@ def _solve(
     error = weighted - centre[..., :, None] * heavy[..., None, :] - centre[..., None, :] * heavy[..., :, None]
     error = error + centre[..., :, None] * centre[..., None, :] * base.weight_total
     error = np.where(alive, error / (unit[..., :, None] * unit[..., None, :]), 0.0)
-    values, vectors = np.linalg.eigh(left)
-    values = np.maximum(values, LEAST_LEFT)
     tss = max(base.tss, 1e-300)
-    half = vectors / np.sqrt(values * tss)[:, None, :]  # columns: whitened directions
+    half = inverse_roots(left, least=LEAST_LEFT) / np.sqrt(tss)  # columns: whitened directions
     u = np.einsum("gij,gi->gj", half, product)
     covariance = half.transpose(0, 2, 1) @ error @ half
     gain = np.sum(u**2, axis=1)
@@ -93,8 +92,6 @@ def _solve(
     explained = np.minimum(gain * tss * base.rows_per_key / max(base.weight_total, 1e-300), MOST_EXPLAINED)
     kept = np.sqrt(np.maximum(gain - np.maximum(trace - along_u, 0.0), 0.0))
     lower = np.maximum(kept - quantile * np.sqrt(along_u), 0.0) ** 2
-    floor = 1e-9 * np.maximum(trace, 1e-300)[:, None, None] * eye
-    wald = np.einsum("gi,gi->g", u, np.linalg.solve(covariance + floor, u[..., None])[..., 0]) / (1 - explained)
     slopes = np.einsum("gij,gj->gi", half, u) * tss
     parts = np.where(usable, slopes**2, 0.0)  # of unit variances: what each feature's own slope explains
     ratio = np.sum(parts * more, axis=1) / np.maximum(np.sum(parts, axis=1), 1e-300)
@@ -102,6 +99,6 @@ def _solve(
         "gain": np.minimum(gain, 1.0),
         "lower": np.minimum(lower, 1.0),
         "deviation": np.sqrt(along_u * (1 - explained)),
-        "wald": np.where(gain > 0, wald, 0.0),
+        "wald": np.where(gain > 0, wald(u, covariance) / (1 - explained), 0.0),
         "potential": np.minimum(gain * np.maximum(ratio, 1.0), 1.0),
     }

@@ -1,13 +1,11 @@
 """What can go wrong in the algebra; a branch of the tree in `saibot.errors`.
 
 SemiringError (an InvalidInput and a ValueError)
-├── FeatureNameError   a feature's name that is empty, taken, reserved or unknown
+├── FeatureNameError   a feature's name that is empty, taken or reserved
 ├── UnknownMonomial    a monomial that the basis does not hold
-├── BasisMismatch      two operands whose features or orders do not fit the operation
-├── KeyPartError       a key that is not one: part names, types, lengths or duplicates
 └── IntegerOverflow    an exact integer result beyond 64 bits
 
-Messages name features, parts, sizes and types, never a key or a number: the operands may be raw.
+Messages name features, sizes and types, never a key or a number: the operands may be raw.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ class SemiringError(InvalidInput, ValueError):
 
 
 class FeatureNameError(SemiringError):
-    """A feature's name that is empty, taken, reserved or unknown."""
+    """A feature's name that is empty, taken or reserved."""
 
     def __init__(self, name: object, rule: str) -> None:
         super().__init__(f"Feature name {name!r} {rule}.")
@@ -35,19 +33,8 @@ class UnknownMonomial(SemiringError):
         self.monomial = monomial
 
 
-class BasisMismatch(SemiringError):
-    """Two operands whose features or orders do not fit the operation."""
-
-
-class KeyPartError(SemiringError):
-    """A key that is not one: part names, types, lengths or duplicates."""
-
-
 class IntegerOverflow(SemiringError):
     """An exact integer result beyond 64 bits: refused, because numpy would wrap around in silence."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(
-            f"The {what} does not fit into 64-bit integers.",
-            hint="Use .astype(float), or .astype(object) for exact integers of any size.",
-        )
+        super().__init__(f"The {what} does not fit into 64-bit integers.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from saibot.errors import InvalidInput
-from saibot.semiring.solve import Penalty, Rule, centred, solve
+from saibot.semiring.solve import Penalty, centred, solve
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,6 @@ class Fit:
     def predict(self, rows: np.ndarray) -> np.ndarray:
         """Predictions for (n, m) values of the features, in the units of the moments."""
         return np.asarray(np.asarray(rows, dtype=float) @ self.coefficients + self.intercept)
-
-
-@dataclass(frozen=True)
-class NotPositiveDefinite:
-    """Why there is no model under the paper's rule."""
-
-    smallest: float
-    message: str
-    r2: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -84,21 +75,8 @@ class Gram:
 
     def fit(self, features: Sequence[str], target: str, *, ridge: Penalty = "auto") -> Fit:
         """The target's regression on some features, repaired where noise asks for it: see `saibot.semiring.solve`."""
-        found = self._fit(features, target, ridge, "repair")
-        assert isinstance(found, Fit)
-        return found
-
-    def fit_as_published(self, features: Sequence[str], target: str, *, ridge: float = 0.0) -> Fit | NotPositiveDefinite:
-        """The same by the paper's rule, which gives up where noise has made the matrix not positive definite."""
-        return self._fit(features, target, ridge, "paper")
-
-    def _fit(self, features: Sequence[str], target: str, ridge: Penalty, rule: Rule) -> Fit | NotPositiveDefinite:
         matrix, noise = self.arranged(features, target)
-        found = solve(matrix[None], noise[None], ridge=ridge, rule=rule)
-        if found.failed is not None and found.smallest is not None and found.failed[0]:
-            smallest = float(found.smallest[0])
-            why = f"X^T X is not positive definite: its smallest eigenvalue is {smallest:.3g}. Noise outweighs the features."
-            return NotPositiveDefinite(smallest, why)
+        found = solve(matrix[None], noise[None], ridge=ridge)
         return Fit(
             features=tuple(features),
             target=target,

@@ -7,7 +7,7 @@ carries noise along. What joins and unions would hold is computed without buildi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,7 +16,6 @@ import numpy as np
 from saibot.errors import InvalidInput
 from saibot.semiring.gram import Gram
 from saibot.semiring.moving import bordered, grouped, moved_noise, moved_products, noise_share, pairs, total_error
-from saibot.semiring.product import distinct
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,31 @@ class Moments:
             total_count_noise=float(error[0, 0]),
             key_products=matrices[:, 1:, 1:],
             key_product_noise=noise[:, 1:, 1:],
+        )
+
+    @classmethod
+    def of_rows(cls, features: tuple[str, ...], values: np.ndarray, keys: np.ndarray, size: int) -> Moments:
+        """Exact moments of (n, m) values around their origin; `keys` gives each row's place among `size` keys."""
+        m = values.shape[1]
+        counts = np.bincount(keys, minlength=size).astype(float)
+        sums = np.column_stack([np.bincount(keys, column, size) for column in values.T])
+        key_products = np.empty((size, m, m))
+        for i in range(m):
+            for j in range(i, m):
+                key_products[:, i, j] = key_products[:, j, i] = np.bincount(keys, values[:, i] * values[:, j], size)
+        return cls(
+            features=features,
+            counts=counts,
+            sums=sums,
+            products=values.T @ values,
+            count=float(len(values)),
+            total=values.sum(axis=0),
+            count_noise=np.zeros(size),
+            sum_noise=np.zeros(size),
+            product_noise=np.zeros((m, m)),
+            total_noise=np.zeros(m),
+            key_products=key_products,
+            key_product_noise=np.zeros((m, m)),
         )
 
     # Reading
@@ -307,3 +331,26 @@ class Moments:
             key_products=keyed,
             key_product_noise=error,
         )
+
+
+def distinct(left: Iterable[str], right: Iterable[str]) -> dict[str, str]:
+    """New names for those on the right that the left has too: x becomes x.2, or the next number that is free.
+
+    Only colliding names change, and only on the right, so a name once on the left keeps its meaning along a chain of
+    joins: ((a * b) * c) gives x, x.2, x.3. The values are associative whatever the names; the names are not: in
+    (a * (b * c)) it is b's x that becomes x.3. Rename first where that matters.
+
+    >>> distinct(("x", "y"), ("x", "x.2", "z"))
+    {'x': 'x.3'}
+    """
+    kept, renamed = tuple(left), tuple(right)
+    taken = {*kept, *renamed}
+    mapping: dict[str, str] = {}
+    for name in renamed:
+        if name in kept:
+            number = 2
+            while f"{name}.{number}" in taken:
+                number += 1
+            mapping[name] = f"{name}.{number}"
+            taken.add(mapping[name])
+    return mapping

@@ -1,27 +1,22 @@
-"""Monomials, and the basis that gives each of them a column."""
+"""Monomials, the basis that gives each of them a column of a packed array, and their values on rows.
+
+Columns are graded by order; within one order they follow `combinations_with_replacement`: x*y and y*x are one column.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from math import factorial, prod
-from typing import TypeAlias
+from itertools import chain, combinations_with_replacement, pairwise
+from math import comb, factorial, prod
 
 import numpy as np
-import numpy.typing as npt
 
-from saibot.semiring import layout
-from saibot.semiring.errors import (
-    BasisMismatch,
-    FeatureNameError,
-    IntegerOverflow,
-    SemiringError,
-    UnknownMonomial,
-)
-from saibot.semiring.exact import INT64_MAX, Indices, Values, as_values, peak
+from saibot.semiring.errors import FeatureNameError, IntegerOverflow, SemiringError, UnknownMonomial
+
+_INT64_MAX = 2**63 - 1
 
 
 def check_features(names: Iterable[str]) -> tuple[str, ...]:
@@ -60,11 +55,6 @@ class Monomial:
         """The product of these features; of none, the monomial 1."""
         return cls(tuple(sorted(Counter(features).items())))
 
-    @classmethod
-    def parse(cls, text: str) -> Monomial:
-        """The inverse of `str`."""
-        return ONE if text == "1" else cls.of(*text.split("*"))
-
     @property
     def features(self) -> tuple[str, ...]:
         """The features, each repeated as often as its power says."""
@@ -80,26 +70,8 @@ class Monomial:
         """How many of the m^i entries of the paper's vector are this one monomial: i!/(a1!..am!)."""
         return factorial(self.order) // prod(factorial(power) for _, power in self.powers)
 
-    def __mul__(self, other: Monomial) -> Monomial:
-        return Monomial.of(*self.features, *other.features)
-
     def __str__(self) -> str:
         return "*".join(self.features) or "1"
-
-
-ONE = Monomial(())
-MonomialLike: TypeAlias = Monomial | str | tuple[str, ...]
-
-
-def as_monomial(like: MonomialLike) -> Monomial:
-    """A monomial, its text such as `x*y`, or a tuple of its features."""
-    match like:
-        case Monomial():
-            return like
-        case str():
-            return Monomial.parse(like)
-        case _:
-            return Monomial.of(*like)
 
 
 @dataclass(frozen=True)
@@ -124,89 +96,58 @@ class Basis:
 
     @property
     def size(self) -> int:
-        """The number of columns, C(m+k, k)."""
-        return layout.size(len(self.features), self.order)
+        """The number of columns, C(m+k, k). The paper's (1 - m^k)/(1 - m) counts x*y and y*x apart, and stops short of k."""
+        return comb(len(self.features) + self.order, self.order)
 
     @cached_property
     def monomials(self) -> tuple[Monomial, ...]:
         """All monomials in column order."""
-        names = self.features
-        return tuple(Monomial.of(*(names[i] for i in positions)) for positions in layout.monomials(len(names), self.order))
+        orders = (combinations_with_replacement(self.features, order) for order in range(self.order + 1))
+        return tuple(Monomial.of(*features) for features in chain.from_iterable(orders))
 
     @cached_property
-    def _positions(self) -> dict[str, int]:
-        return {name: position for position, name in enumerate(self.features)}
+    def _columns(self) -> dict[Monomial, int]:
+        return {monomial: column for column, monomial in enumerate(self.monomials)}
 
-    def position(self, feature: str) -> int:
-        """The position of a feature."""
-        try:
-            return self._positions[feature]
-        except KeyError:
-            raise FeatureNameError(feature, f"is not one of ({', '.join(self.features)})") from None
-
-    def index(self, monomial: MonomialLike) -> int:
-        """The column of a monomial."""
-        wanted = as_monomial(monomial)
-        known = self._positions
-        if wanted.order > self.order or not all(name in known for name, _ in wanted.powers):
+    def index(self, *features: str) -> int:
+        """The column of a product of features; of none, that of the count."""
+        wanted = Monomial.of(*features)
+        if wanted not in self._columns:
             raise UnknownMonomial(str(wanted), features=self.features, order=self.order)
-        positions = tuple(sorted(known[name] for name in wanted.features))
-        return layout.columns(len(self.features), self.order)[positions]
+        return self._columns[wanted]
 
     def slice(self, order: int) -> slice:
         """The columns of one order."""
         if not 0 <= order <= self.order:
             raise SemiringError(f"This basis has the orders 0 to {self.order}, not {order}.")
-        return layout.order_slice(len(self.features), order)
+        m = len(self.features)
+        return slice(comb(m + order - 1, order - 1) if order else 0, comb(m + order, order))
 
     @property
-    def squares(self) -> Indices:
+    def squares(self) -> np.ndarray:
         """The columns of order 2 as a symmetric matrix, so that `values[..., basis.squares]` unpacks them."""
         if self.order < 2:
             raise SemiringError("A basis of order 1 holds no products of two features.")
-        return layout.squares(len(self.features), self.order)
-
-    def columns(self, part: Basis) -> Indices:
-        """Where the monomials of another basis, of fewer features or a lower order, sit in this one."""
-        if part.order > self.order:
-            raise BasisMismatch(f"Order {part.order} is not part of a basis of order {self.order}.")
-        chosen = tuple(self.position(name) for name in part.features)
-        return layout.selection(len(self.features), self.order, chosen, part.order)
-
-    def rename(self, mapping: Mapping[str, str]) -> Basis:
-        """The same columns under other names; features that the mapping does not name keep theirs."""
-        for name in mapping:
-            self.position(name)
-        return Basis(tuple(mapping.get(name, name) for name in self.features), self.order)
-
-    def project(self, features: Sequence[str], order: int | None = None) -> Basis:
-        """The basis over these features only, as listed, and up to this order if one is given."""
-        part = Basis(check_features(features), self.order if order is None else order)
-        self.columns(part)
-        return part
+        names = self.features
+        table = [self.index(one, other) for one in names for other in names]
+        return np.array(table, dtype=np.intp).reshape(len(names), len(names))
 
 
-def as_rows(basis: Basis, rows: npt.ArrayLike) -> Values:
-    """The rows as an (n, m) array of numbers, one column per feature."""
-    table = as_values(rows, what="rows")
+def lift(basis: Basis, rows: np.ndarray) -> np.ndarray:
+    """The values of all monomials on each row: an (n, m) array becomes (n, size). Integers stay exact integers."""
+    table = np.asarray(rows)
     m = len(basis.features)
     if table.ndim != 2 or table.shape[1] != m:
         raise SemiringError(f"Rows over {m} features must have the shape (n, {m}), not {table.shape}.")
-    return table
-
-
-def lift(basis: Basis, rows: npt.ArrayLike) -> Values:
-    """The values of all monomials on each row: an (n, m) array becomes (n, size)."""
-    table = as_rows(basis, rows)
-    m, k = len(basis.features), basis.order
+    if table.dtype.kind not in "iuf":
+        raise SemiringError(f"The rows must be numbers, not {table.dtype}.")
+    table = table.astype(np.float64 if table.dtype.kind == "f" else np.int64)
     # The bound is tight: the basis holds the k-th power of whichever feature has the largest value.
-    if table.dtype == np.int64 and peak(table) ** k > INT64_MAX:
+    if table.dtype == np.int64 and table.size and max(-int(table.min()), int(table.max())) ** basis.order > _INT64_MAX:
         raise IntegerOverflow("power")
-    lifted = np.empty((len(table), basis.size), dtype=table.dtype)
-    lifted[:, 0] = 1
-    parent, last = layout.parents(m, k)
-    for order in range(1, k + 1):
-        columns = basis.slice(order)
-        here = slice(columns.start - 1, columns.stop - 1)  # `parents` starts at order 1
-        lifted[:, columns] = lifted.take(parent[here], axis=1) * table.take(last[here], axis=1)
+    places = {name: place for place, name in enumerate(basis.features)}
+    lifted = np.ones((len(table), basis.size), dtype=table.dtype)
+    for column, monomial in enumerate(basis.monomials):
+        for name in monomial.features:
+            lifted[:, column] *= table[:, places[name]]
     return lifted

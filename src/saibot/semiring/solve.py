@@ -111,6 +111,19 @@ def centred_noise(grams: np.ndarray, sd: np.ndarray, n: np.ndarray) -> np.ndarra
     return np.asarray(np.hypot(sd[:, 1:, 1:], twice))
 
 
+def inverse_roots(matrices: np.ndarray, *, least: float) -> np.ndarray:
+    """W with W W' = M^-1 for every symmetric matrix of (N, m, m), eigenvalues below `least` lifted to it."""
+    values, vectors = np.linalg.eigh(matrices)
+    return np.asarray(vectors / np.sqrt(np.maximum(values, least))[:, None, :])
+
+
+def wald(vectors: np.ndarray, covariances: np.ndarray) -> np.ndarray:
+    """v' S^-1 v for every vector of (N, m): how clear of 0 it is. S is lifted by 1e-9 of its trace, and may be singular."""
+    size = np.maximum(np.trace(covariances, axis1=1, axis2=2), 1e-300)
+    lifted = covariances + 1e-9 * size[:, None, None] * np.eye(vectors.shape[1])
+    return np.asarray(np.einsum("gi,gi->g", vectors, np.linalg.solve(lifted, vectors[..., None])[..., 0]))
+
+
 # ------------------------------------------------------------------------------------------------ inside
 
 

@@ -17,7 +17,13 @@ from saibot.sketch.file import read_sketch
 from saibot.sketch.header import GlobalBlock, Header
 from saibot.sketch.sketch import LevelTable, Sketch
 
-_OWN = {"digest", "edition", "created", "global_blocks"}  # what may differ from one individual's report to another's
+_OWN = {
+    "digest",
+    "signature",
+    "edition",
+    "created",
+    "global_blocks",
+}  # what may differ from one individual's report to another's
 
 
 def collect(reports: Iterable[Sketch | Path]) -> Sketch:
@@ -84,6 +90,7 @@ class _Total:
                 "edition": edition,
                 "created": created,
             }
+            | ({"signature": None} if self._first.header.signature else {})
         )
         tables = zip(self._first.levels, self._levels, strict=True)
         collected = Sketch(header, tuple(LevelTable(table.keys, sums) for table, sums in tables)).sealed()

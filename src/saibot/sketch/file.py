@@ -16,7 +16,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from saibot.errors import InvalidSketch, SaibotError
-from saibot.sketch.header import FORMAT, VERSION, Header
+from saibot.sketch.header import FORMAT, READABLE, Header
 from saibot.sketch.sketch import LevelTable, Sketch, column_name
 
 SUFFIX = ".saibot"
@@ -33,7 +33,7 @@ def write_sketch(sketch: Sketch) -> bytes:
     fields = [pa.field("level", pa.int8())]
     fields += [pa.field(f"key:{name}", pa.string()) for name in parts]
     fields += [pa.field(name, pa.float64()) for name in columns]
-    document = json.loads(header.canonical()) | {"digest": sketch.digest}
+    document = header.model_dump(mode="json") | {"digest": sketch.digest}
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     schema = pa.schema(fields, metadata={"saibot": text})
     sink = pa.BufferOutputStream()
@@ -142,9 +142,9 @@ def _read_header(schema: pa.Schema) -> Header:
     document = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InvalidSketch("this is an Arrow file, but not a sketch.")
-    if document.get("version") != VERSION:
+    if document.get("version") not in READABLE:
         raise InvalidSketch(
-            f"the sketch has format version {document.get('version')!r}; this saibot reads version {VERSION}.",
+            f"the sketch has format version {document.get('version')!r}; this saibot reads {READABLE[0]} to {READABLE[-1]}.",
             hint="Upgrade saibot, or ask the provider for an older format.",
         )
     try:

@@ -1,4 +1,7 @@
-"""What a sketch says about itself. Every field is public or was paid for; unknown fields are refused."""
+"""What a sketch says about itself. Every field is public or was paid for; unknown fields are refused.
+
+Version 2 added the fields of `ADDED_BY_2`. A header of version 1 has none of them, and is read and written as it was.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,29 @@ from datetime import date
 from math import isfinite
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from saibot.errors import InvalidSketch, SaibotError
 from saibot.privacy.budget import Budget, exact_decimal
+from saibot.privacy.events import Spent
 from saibot.privacy.mechanisms import Plan, PlanRequest, confirmed
 from saibot.privacy.mechanisms.plan import Block
 from saibot.privacy.neighbours import Neighbours
 
 FORMAT: Final = "saibot-sketch"
-VERSION: Final = 1
+VERSION: Final = 2  # what is written
+READABLE: Final = (1, 2)
+ADDED_BY_2: Final = frozenset({"types", "open", "source", "account", "spent", "signature"})
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 Text = Annotated[str, StringConstraints(max_length=2000)]
@@ -24,6 +40,8 @@ Label = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Hex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Whole = Annotated[int, Field(ge=0, lt=2**63)]  # what databases and columns of integers can hold
 Counting = Annotated[int, Field(ge=1, lt=2**63)]
+TypeName = Literal["numeric", "integer", "truth", "category", "text", "date", "time"]
+Price = dict[Literal["epsilon", "delta"], str]  # decimal texts
 SCALES: Final = (1e-100, 1e100)  # squares and quotients of two scales are still numbers
 
 
@@ -33,8 +51,11 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Dataset(Part):
-    """What the provider wants people to know about the table."""
+class TableFacts(Part):
+    """What the provider wants people to know about the table.
+
+    The name is the table's identity: sketches of one provider with one name are of one table, whatever key each is by.
+    """
 
     name: Name
     title: Text = ""
@@ -112,7 +133,22 @@ class Assumptions(Part):
     row_count_public: bool
     key_domain_public: bool
     bounds_public: bool
-    noise: Literal["exact-integer", "simulated"]
+    noise: Literal["exact-integer", "simulated", "none"]
+
+
+class Types(Part):
+    """The types that the card declares, by the names that it gives to features and to parts of keys."""
+
+    features: dict[Label, TypeName] = Field(default_factory=dict)
+    keys: dict[Label, TypeName] = Field(default_factory=dict)
+
+
+class Signature(Part):
+    """Room for a signature of the digest's 32 bytes. This version neither makes nor checks one."""
+
+    scheme: Name
+    signer: Label
+    value: Text
 
 
 class GlobalBlock(Part):
@@ -126,12 +162,12 @@ class Header(Part):
     """Everything in a sketch file but the per-key columns."""
 
     format: Literal["saibot-sketch"] = FORMAT
-    version: Literal[1] = VERSION
-    dataset: Dataset
+    version: Literal[1, 2] = VERSION
+    dataset: TableFacts
     edition: Counting = 1
     features: tuple[Feature, ...] = Field(min_length=1)
     key: Key | None
-    budget: dict[Literal["epsilon", "delta"], str]  # of the whole release, bought preparation included
+    budget: Price  # of the whole release, bought preparation included
     neighbours: Neighbours = Field(strict=False)
     invariants: dict[Literal["rows"], Whole]  # public under the neighbouring relation: n, or nothing
     bound_squared: str
@@ -143,6 +179,12 @@ class Header(Part):
     simulation: bool
     global_blocks: tuple[GlobalBlock, ...] = ()
     created: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+    types: Types = Types()
+    open: bool = False  # reserved: the exact statistics of a table that everybody may have, from a public source
+    source: Text | None = None  # of an open table
+    account: Hex | None = None  # whose individuals these are, by a name that only their ledger can tell
+    spent: Price | None = None  # what all releases of that account came to with this one; of requests, never of rows
+    signature: Signature | None = None
     digest: Hex | None = None
 
     @field_validator("created")
@@ -152,17 +194,66 @@ class Header(Part):
             raise ValueError("a day is written as YYYY-MM-DD")
         return created
 
+    @model_validator(mode="after")
+    def _fields_of_its_version(self) -> Self:
+        if self.version == 1 and (later := sorted(ADDED_BY_2 & self.model_fields_set)):
+            raise ValueError(f"version 1 has no field {later[0]!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _open_or_private(self) -> Self:
+        """Open and exact, or closed and paid for; nothing in between."""
+        if self.open:
+            if not self.source:
+                raise ValueError("an open sketch names the public source of its table")
+            if self.budget or self.plan or self.account or self.spent:
+                raise ValueError("an open sketch protects nobody, so it has no budget, plan or account")
+            if self.assumptions.noise != "none" or self.simulation or self.model != "central":
+                raise ValueError("an open sketch is exact: it has no noise")
+        elif self.source is not None or self.assumptions.noise == "none":
+            raise ValueError("a sketch without noise, or with a public source, says that it is open")
+        return self
+
+    @model_validator(mode="after")
+    def _account_and_total(self) -> Self:
+        if (self.account is None) != (self.spent is None):
+            raise ValueError("an account and what it has spent go together")
+        if self.account is not None and self.model == "local":
+            raise ValueError("a report of an individual names no account: it would tell two of their reports")
+        if self.spent is not None:
+            self.total()
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_its_version_is_written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = handler(self)
+        return document if self.version > 1 else {name: v for name, v in document.items() if name not in ADDED_BY_2}
+
     @property
     def rows(self) -> int | None:
         return self.invariants.get("rows")
 
+    def total(self) -> Budget | None:
+        """What all releases of the account came to with this one, where the header says so."""
+        if self.spent is None:
+            return None
+        try:
+            return Budget(self.spent["epsilon"], self.spent["delta"])
+        except (KeyError, SaibotError):
+            raise ValueError("what an account has spent is an epsilon and a delta") from None
+
     def canonical(self) -> bytes:
-        """The bytes that the digest covers: JSON with sorted keys, no spaces, no digest."""
-        document = self.model_dump(mode="json", exclude={"digest"})
+        """The bytes that the digest covers: JSON with sorted keys, no spaces, and neither digest nor signature."""
+        document = self.model_dump(mode="json", exclude={"digest", "signature"})
         return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
     def read_plan(self) -> Plan:
         """The plan, checked against its request: a header that claims less noise than its budget asks for is refused."""
+        if self.open:
+            raise InvalidSketch(
+                "the sketch is open, of an exact public table: this saibot knows that there may be such, and reads none.",
+                hint="Upgrade saibot.",
+            )
         try:
             request = PlanRequest.from_json(self.plan["request"])
             claimed = _claimed_plan(self.plan, request)
@@ -186,6 +277,9 @@ class Header(Part):
             raise InvalidSketch("the sketch's plan spends more than its budget.")
         if not confirmed(claimed):
             raise InvalidSketch("the sketch's noise is not what its mechanism gives at its budget.")
+        total = self.total()
+        if total is not None and not Spent.of(claimed.events).within(total):
+            raise InvalidSketch("the sketch's account would have spent less than this sketch alone.")
         return claimed
 
 

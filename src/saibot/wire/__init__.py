@@ -7,6 +7,7 @@ from these, so a field that is added or renamed here is so everywhere.
 from saibot.wire.account import Account, NewToken, Role, Token
 from saibot.wire.dataset import CorpusEntry, Dataset, ShownDataset
 from saibot.wire.domain import Domain
+from saibot.wire.factors import FactorsEntry
 from saibot.wire.options import InvalidOption, Question, SearchOptions
 from saibot.wire.rankings import RANKINGS, Ranking
 from saibot.wire.related import Discovered, JoinsWith, Related, UnionsWith, Unrelated
@@ -24,6 +25,7 @@ __all__ = [
     "Dropped",
     "Entry",
     "ErrorFacts",
+    "FactorsEntry",
     "Identity",
     "InvalidOption",
     "JoinsWith",

@@ -12,7 +12,14 @@ if TYPE_CHECKING:  # the command line reads these shapes, and computes nothing
     from saibot.sketch import Sketch
 
 
-class KeyPart(Shape):
+# Sketches have stricter classes for some of these. Here they are as people are shown them, and have names of their own:
+# JoinKey and JoinKeyPart are `sketch.Key` and `sketch.KeyPart` field by field, ShownFeature is some of `sketch.Feature`,
+# Cost is `privacy.Budget`. `Dataset.of` is where the ones become the others.
+
+
+class JoinKeyPart(Shape):
+    """One part of a key, and the public domain that its values come from."""
+
     name: str
     domain: str
     version: int
@@ -21,9 +28,11 @@ class KeyPart(Shape):
     keys_digest: str
 
 
-class Key(Shape):
+class JoinKey(Shape):
+    """What a table can be joined by; nested coarser levels, finest first, for a key of one part."""
+
     name: str
-    parts: tuple[KeyPart, ...]
+    parts: tuple[JoinKeyPart, ...]
     levels: tuple[str, ...]
 
     @property
@@ -32,7 +41,9 @@ class Key(Shape):
         return "+".join(part.domain for part in self.parts)
 
 
-class Feature(Shape):
+class ShownFeature(Shape):
+    """A column of statistics: its public bounds in its unit."""
+
     name: str
     kind: Literal["numeric", "indicator", "component"]
     unit: str
@@ -40,22 +51,35 @@ class Feature(Shape):
     upper: float
 
 
-class Budget(Shape):
+class Cost(Shape):
+    """Epsilon and delta as decimal texts, so that no reader turns them into other numbers."""
+
     epsilon: str
     delta: str
 
+    def __str__(self) -> str:
+        return f"ε={self.epsilon}, δ={self.delta}"
+
 
 class Dataset(Shape):
+    """One sketch of a table. Those of one provider with one name are of one table; `keys` are what all of them are by."""
+
     id: str
     provider: str
     name: str
     title: str
     description: str
     individual: str
-    key: Key | None
-    features: tuple[Feature, ...]
+    key: JoinKey | None = Field(description="Of this sketch.")
+    keys: tuple[JoinKey, ...] = Field((), description="By which the table is published here, that of this sketch first.")
+    features: tuple[ShownFeature, ...]
     rows: int | None
-    budget: Budget
+    budget: Cost
+    account: str | None = Field(None, description="Whose individuals these are, by a name that only the provider can tell.")
+    spent: Cost | None = Field(
+        None, description="What all sketches of the account together have cost, as far as sketches that are here say so."
+    )
+    open: bool = Field(False, description="Whether it is an exact public table, which protects nobody.")
     mechanism: str
     layout: str
     neighbours: str
@@ -70,8 +94,14 @@ class Dataset(Shape):
     def of(cls, sketch: Sketch, **publication: Any) -> Self:
         """What a sketch says of itself, and of its publication: id, provider, visibility, version, bytes and days."""
         header, request = sketch.header, sketch.plan.request
-        said = header.dataset.model_dump() | header.model_dump(include={"budget", "features", "key"})
-        said |= {"rows": header.rows, "neighbours": str(header.neighbours), "digest": sketch.digest}
+        fields = {"budget", "features", "key", "account", "spent", "open"}
+        said = header.dataset.model_dump() | header.model_dump(include=fields)
+        said |= {
+            "keys": [said["key"]] if said["key"] else [],
+            "rows": header.rows,
+            "neighbours": str(header.neighbours),
+            "digest": sketch.digest,
+        }
         said |= {"mechanism": request.mechanism, "layout": request.layout}
         return cls.model_validate(said | publication, extra="ignore")
 

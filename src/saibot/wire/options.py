@@ -61,6 +61,7 @@ class Options(Shape):
     )
     joins: bool = Field(default=True, description="Whether to join columns.")
     unions: bool = Field(default=True, description="Whether to add rows of tables with the same columns.")
+    shared: bool = Field(default=False, description="Offer what the tables of a key domain have in common as columns, too.")
     hops: bool = Field(default=False, description="Also datasets by another key that a dataset by both keys leads to.")
     whole_datasets: bool = Field(default=False, description="All features of a dataset are one candidate, scored together.")
     shown: int = Field(default=50, ge=1, description="Ranked candidates in the result.")

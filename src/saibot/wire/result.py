@@ -151,6 +151,9 @@ class NewColumn(Joined):
     mean: float | None = None
     spread: float | None = None
     reliability: float | None = None
+    factors: str | None = Field(
+        default=None, description="Version of the shared factors that helped these values; `VERSION@GROUP` for a provider's."
+    )
 
 
 class TargetColumn(Shape):

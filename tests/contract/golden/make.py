@@ -1,7 +1,8 @@
 """How the golden sketches were made, once: `python tests/contract/golden/make.py`. Never run it to make a test pass.
 
-The golden files are what readers of format version 1 must understand for good. Noise is simulated from a seed, so the
-sketches say so, and nothing about them is private.
+The golden files are what readers of a format version must understand for good: `v2-*` of version 2, those without prefix of
+version 1, which an earlier state of this file made. Noise is simulated from a seed, so the sketches say so, and nothing
+about them is private.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import pandas as pd
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
-from saibot.sketch import SUFFIX, Sketch, read_sketch
+from saibot.sketch import SUFFIX, Sketch, read_sketch, write_sketch
+from saibot.sketch.header import Signature
 
 HERE = Path(__file__).parent
 
@@ -49,6 +51,7 @@ CARD: dict[str, Any] = {
         "individual": "one flight",
         "max_rows": 1000,
     },
+    "budget": {"cap": {"epsilon": "4", "delta": "1e-6"}},
     "features": {
         "delay": {"bounds": [-30, 120], "unit": "minute", "missing": 0},
         "distance": {"bounds": [0, 3000], "unit": "mile"},
@@ -66,6 +69,7 @@ RELEASES: dict[str, dict[str, Any]] = {
     "semiring-composite": {"key": "port_weekday", "features": ("delay", "distance"), "layout": "semiring"},
     "union-laplace": {"features": ("delay", "distance"), "budget": Budget("1"), "neighbours": Neighbours.ADD_REMOVE},
 }
+SIGNATURE = Signature(scheme="to-come", signer="nobody", value="neither made nor checked by version 2's first readers")
 
 
 def rows() -> pd.DataFrame:
@@ -93,14 +97,18 @@ def listing(sketch: Sketch) -> dict[str, Any]:
 
 
 def make(folder: Path) -> None:
-    for seed, (name, options) in enumerate(RELEASES.items()):
-        terms = {"budget": Budget("1", "1e-6"), "neighbours": Neighbours.REPLACE_ONE, "allocation": "alg2"} | options
-        with tempfile.TemporaryDirectory() as home:
-            request = ReleaseRequest(Card.parse(CARD), **terms)
-            content = privatize(rows(), request, Ledger(Path(home)), noise=SeededNoise(seed)).content
-        (folder / f"{name}{SUFFIX}").write_bytes(content)
-        text = json.dumps(listing(read_sketch(content)), indent=1, ensure_ascii=False, sort_keys=True)
-        (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    """The first two are on one account, which has paid for both when the second is written; the third has room signed."""
+    with tempfile.TemporaryDirectory() as home:
+        for seed, (name, options) in enumerate(RELEASES.items()):
+            terms = {"budget": Budget("1", "1e-6"), "neighbours": Neighbours.REPLACE_ONE, "allocation": "alg2"} | options
+            ledger = Ledger(Path(home) / str(terms["neighbours"]))
+            sketch = privatize(rows(), ReleaseRequest(Card.parse(CARD), **terms), ledger, noise=SeededNoise(seed)).sketch
+            if name == "union-laplace":
+                sketch = Sketch(sketch.header.model_copy(update={"signature": SIGNATURE}), sketch.levels)
+            content = write_sketch(sketch)
+            (folder / f"v2-{name}{SUFFIX}").write_bytes(content)
+            text = json.dumps(listing(read_sketch(content)), indent=1, ensure_ascii=False, sort_keys=True)
+            (folder / f"v2-{name}.json").write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -71,6 +71,66 @@ def test_a_backup_that_is_cut_off_restores_nothing(
     assert not (tmp_path / "none.tar").exists()
 
 
+def contents_of(path: Path) -> dict[str, bytes]:
+    with tarfile.open(path) as source:
+        return {member.name: source.extractfile(member).read() for member in source.getmembers()}  # type: ignore[union-attr]
+
+
+def write_tar(path: Path, contents: dict[str, bytes]) -> None:
+    with tarfile.open(path, "w") as target:
+        for member, content in contents.items():
+            facts = tarfile.TarInfo(member)
+            facts.size = len(content)
+            target.addfile(facts, io.BytesIO(content))
+
+
+def as_of_0001(contents: dict[str, bytes]) -> dict[str, bytes]:
+    """What the first version would have written: tables without later columns, documents without later fields."""
+
+    def rows(name: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in contents[f"tables/{name}.jsonl"].decode().splitlines()]
+
+    held = [
+        {k: v for k, v in row.items() if k not in ("holder", "spent_epsilon", "spent_delta")} for row in rows("versions")
+    ]
+    told = []
+    for row in rows("datasets"):
+        document = json.loads(row["document"])
+        for later in ("keys", "account", "spent", "open"):
+            del document[later]
+        told.append(row | {"document": json.dumps(document)})
+    older = {"versions": held, "datasets": told}
+    manifest = json.loads(contents["manifest.json"]) | {"revision": "0001"}
+    lines = {
+        f"tables/{name}.jsonl": "".join(json.dumps(row) + "\n" for row in some).encode() for name, some in older.items()
+    }
+    return contents | lines | {"manifest.json": json.dumps(manifest).encode()}
+
+
+@pytest.mark.parametrize("target", ["sqlite", "postgres"])
+def test_a_backup_of_the_first_version_is_restored_and_brought_up_to_date(
+    fresh: Settings,
+    tmp_path: Path,
+    start_in_process: Any,
+    sketches: dict[str, bytes],
+    verbs: Any,
+    request: pytest.FixtureRequest,
+    target: str,
+) -> None:
+    for server in start_in_process(fresh):
+        dataset = verbs.publish(server.account("provider"), sketches["good"]).json()
+        backup(fresh, tmp_path / "new.tar")
+    write_tar(tmp_path / "old.tar", as_of_0001(contents_of(tmp_path / "new.tar")))
+    database = request.getfixturevalue("postgres")() if target == "postgres" else None
+    settings = Settings(data=tmp_path / "restored", database=database, pages=False, workers=1, log_level="error")
+    assert restore(settings, tmp_path / "old.tar").datasets == 1
+    for copy in start_in_process(settings):
+        again = copy.client(None).get(f"/v1/datasets/{dataset['id']}").json()
+        assert {name: again[name] for name in dataset} == dataset | {"account": None, "spent": None}
+    with pytest.raises(InvalidInput, match="another version"):
+        restore(settings, tmp_path / "old.tar")
+
+
 @pytest.mark.parametrize(
     "name", ["../../escaped.saibot", "/escaped.saibot", f"aa/{'a' * 64}.saibot", f"domains/{'a' * 64}.arrow"]
 )
@@ -79,14 +139,10 @@ def test_a_backup_with_a_file_that_is_not_the_platforms_own_restores_nothing(
 ) -> None:
     for _ in start_in_process(fresh):
         backup(fresh, tmp_path / "sound.tar")
-    with tarfile.open(tmp_path / "sound.tar") as source, tarfile.open(tmp_path / "evil.tar", "w") as target:
-        contents = {member.name: source.extractfile(member).read() for member in source.getmembers()}  # type: ignore[union-attr]
-        manifest = json.loads(contents["manifest.json"])
-        contents |= {"manifest.json": json.dumps(manifest | {"files": [name]}).encode(), f"files/{name}": sketches["good"]}
-        for member, content in contents.items():
-            facts = tarfile.TarInfo(member)
-            facts.size = len(content)
-            target.addfile(facts, io.BytesIO(content))
+    contents = contents_of(tmp_path / "sound.tar")
+    manifest = json.loads(contents["manifest.json"])
+    contents |= {"manifest.json": json.dumps(manifest | {"files": [name]}).encode(), f"files/{name}": sketches["good"]}
+    write_tar(tmp_path / "evil.tar", contents)
     new = Settings(data=tmp_path / "deep" / "new", pages=False, workers=1, log_level="error")
     with pytest.raises(InvalidInput, match="not the platform's own"):
         restore(new, tmp_path / "evil.tar")

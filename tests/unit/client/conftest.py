@@ -84,7 +84,7 @@ def sketches(levels: Levels, tmp_path_factory: pytest.TempPathFactory) -> list[S
 def packed(sketches: list[Sketch], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("packed") / "corpus"
     days = KeyDomain.of_dates(*map(date.fromisoformat, DAYS))
-    assert Corpus.create(folder, dtype="float64").add(sketches, {days.digest: days}) == []
+    assert Corpus.create(folder).add(sketches, {days.digest: days}) == []
     return folder
 
 

@@ -32,7 +32,10 @@ def found(rows, corpus) -> Augmented:
 
 
 def provider_values(sketch) -> pd.Series:
-    """What the provider's sketch says of every key, in original units: the table that a person would join."""
+    """What the provider's sketch says of every key, in original units: the table that a person would join.
+
+    A corpus holds deviations from the mean as float32, so they are rounded to that here as well.
+    """
     parents = []
     if sketch.header.key.levels:
         from saibot.domains import generated_domain
@@ -40,8 +43,9 @@ def provider_values(sketch) -> pd.Series:
         domain = generated_domain(sketch.header.key.parts[0].domain).with_levels(sketch.header.key.levels)
         parents = [domain.parent_index(i + 1) for i in range(len(domain.level_names))]
     feature = sketch.header.features[0]
-    values = feature.offset + feature.scale * lookup_values(sketch, parents).values[0]
-    return pd.Series(values, index=sketch.levels[0].keys[0])
+    found = lookup_values(sketch, parents)
+    held = found.prior_mean[0] + (found.values[0] - found.prior_mean[0]).astype(np.float32).astype(np.float64)
+    return pd.Series(feature.offset + feature.scale * held, index=sketch.levels[0].keys[0])
 
 
 def test_both_tables_are_found_and_the_held_out_error_falls(found):
@@ -216,9 +220,15 @@ def test_a_search_that_takes_nothing_still_has_a_frame_a_picture_and_a_model(row
 def test_the_picture_is_written_and_has_two_labelled_panels(found, tmp_path):
     drawn = found.plot(tmp_path / "found.png")
     assert (tmp_path / "found.png").stat().st_size > 10_000
-    titles = [axes.get_title(loc="left") for axes in drawn.axes]
-    assert "R² step by step" in titles[0] and "gain" in titles[1]
-    assert all(axes.get_xlabel() for axes in drawn.axes)
+    shown = drawn._repr_svg_()
+    assert "R² step by step" in shown and "gain in R² of each candidate" in shown
+    assert all(column in shown for column in found.columns)
+
+
+def test_the_report_is_one_file_with_the_chosen_columns_in_it(found, tmp_path):
+    found.report(tmp_path / "found.html")
+    page = (tmp_path / "found.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>") and all(column in page for column in found.columns)
 
 
 # ------------------------------------------------------------------------------------------------ unions
@@ -271,7 +281,7 @@ def test_values_that_another_dataset_leads_to_are_joined_and_predicted_with(rows
     pairs = [(shop, town) for shop in SHOPS for town in towns]
     visits = pd.DataFrame(pairs, columns=["shop", "town"]).assign(level=50.0)
     visits = visits.loc[np.repeat(visits.index, np.rint(200 * share.ravel()).astype(int))]
-    corpus = Corpus.create(tmp_path / "hops", dtype="float64")
+    corpus = Corpus.create(tmp_path / "hops")
     corpus.add([
         sketch_of(visits, card("visits", keys=keys), "both"),
         sketch_of(provider_rows(income, "town"), card("incomes", keys=keys), "town"),

@@ -5,7 +5,6 @@ By a table and by a private sketch, in a corpus on disk and on a platform in thi
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -120,8 +119,6 @@ def said_of_a_table(words: str) -> str:
 def test_a_corpus_without_key_lists_is_read_from_its_sketches(meeting, tmp_path) -> None:
     old = Path(shutil.copytree(meeting["corpus"], tmp_path / "old"))
     shutil.rmtree(old / "keys")
-    index = json.loads((old / "index.json").read_text())
-    assert index["version"] == 1
     found = find_augmentation(private_request(meeting["train"], target="cost"), Corpus(old), SearchOptions(device="cpu"))
     assert found.columns == ("survey.score",) and meeting["words"] in found.result.steps[0].note
 

@@ -7,7 +7,7 @@ import pytest
 
 from saibot.discover import Joinable, Meetings, NotJoinable, OwnKeys
 from saibot.discover.joins import part_id
-from saibot.domains import DomainCard, KeyDomain
+from saibot.domains import DomainCard, KeyDomain, named_domain, vocabulary
 from saibot.domains.file import card_of
 from saibot.domains.minhash import signature
 
@@ -83,3 +83,55 @@ def test_what_nobody_knows_and_what_has_no_key_is_said() -> None:
     own = OwnKeys.of("school", SCHOOLS)
     assert Meetings(own, Lists()).join([(DAYS.keys_digest, "days")]) == NotJoinable("its keys are not known here")
     assert Meetings(own, Lists()).join([]) == NotJoinable("it has no key")
+
+
+QUESTION = "these keys are bare numbers, 1 to 15: are they the same thing in both tables?"
+NUMBERS, DEPARTMENTS, COMMUNES = (KeyDomain.of_range(1, 15, of=name) for name in (None, "department", "commune"))
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_numbers_of_two_names_are_two_things(signed: bool) -> None:
+    found = join(OwnKeys.of("department", DEPARTMENTS), COMMUNES, signed=signed)
+    assert found == NotJoinable("range:commune:1:15 lists other things than range:department:1:15")
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize(
+    "own, other",
+    [
+        (NUMBERS, NUMBERS),
+        (NUMBERS, DEPARTMENTS),
+        (DEPARTMENTS, NUMBERS),
+        (NUMBERS, KeyDomain.of("wards", NUMBERS.values)),
+        (KeyDomain.of("wards", NUMBERS.values), KeyDomain.of("desks", NUMBERS.values[::-1])),
+    ],
+)
+def test_bare_numbers_that_nobody_named_join_with_a_question(own: KeyDomain, other: KeyDomain, signed: bool) -> None:
+    found = join(OwnKeys.of("k", own), other, signed=signed)
+    assert isinstance(found, Joinable) and found.share == 1 and found.why.endswith(f"; {QUESTION}")
+
+
+def test_numbers_of_one_name_join_without_a_question() -> None:
+    more = KeyDomain.of_range(1, 90, of="department")
+    for own, other in ((DEPARTMENTS, DEPARTMENTS), (DEPARTMENTS, more), (KeyDomain.of("wards", NUMBERS.values),) * 2):
+        found = join(OwnKeys.of("department", own), other)
+        assert isinstance(found, Joinable) and found.share == 1 and "bare numbers" not in found.why
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_counties_meet_states_by_their_level_and_countries_not_at_all(signed: bool) -> None:
+    counties = OwnKeys.of("county", vocabulary("us-county-fips"))
+    by_number, by_letters = (join(counties, vocabulary(id), signed=signed) for id in ("us-state-fips", "us-state"))
+    assert isinstance(by_number, Joinable) and by_number.labels == (("county", "state"),) and by_number.share == 1
+    assert isinstance(by_letters, Joinable) and by_letters.labels == (("county", "state-postal"),) and by_letters.share == 1
+    countries = join(counties, vocabulary("iso-country"), signed=signed)
+    assert isinstance(countries, NotJoinable) and "iso-country lists other things than us-" in countries.reason
+
+
+def test_days_meet_months_and_years_and_two_spellings_of_a_country_meet() -> None:
+    days = OwnKeys.of("day", named_domain("dates:2012-11-15:2013-02-10"))
+    for id, level in (("months:2012-11:2013-02", "month"), ("years:2012:2013", "year")):
+        found = join(days, named_domain(id))
+        assert isinstance(found, Joinable) and found.labels == (("day", level),) and "bare numbers" not in found.why
+    found = join(OwnKeys.of("country", vocabulary("iso-country")), vocabulary("iso-country-alpha-3"))
+    assert isinstance(found, Joinable) and found.labels == (("country", "alpha-3"),) and found.share == 1

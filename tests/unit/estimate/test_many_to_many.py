@@ -10,7 +10,6 @@ import pytest
 from saibot.errors import InvalidInput
 from saibot.estimate.many_to_many import join_gram, joined, paper_weights, unbiased_weights
 from saibot.estimate.moments import exact_moments
-from saibot.estimate.union import union_moments
 
 
 def one_table(
@@ -68,7 +67,7 @@ def test_joins_and_unions_together_equal_their_materialisation():
         name: exact_moments((feature,), data[name], keys[name], 4)
         for name, feature in (("A", "x"), ("B", "x"), ("C", "y"), ("D", "z"))
     }
-    gram = join_gram(union_moments([sides["A"], sides["B"]]), sides["C"], sides["D"])
+    gram = join_gram(sides["A"] + sides["B"], sides["C"], sides["D"])
     x, kx = np.concatenate([data["A"], data["B"]])[:, 0], np.concatenate([keys["A"], keys["B"]])
     rows = np.array(
         [

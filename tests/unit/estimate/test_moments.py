@@ -67,3 +67,22 @@ def test_unknown_features_are_named():
     moments = exact_moments(("a", "y"), np.zeros((4, 2)), np.zeros(4, dtype=int), 1)
     with pytest.raises(InvalidInput, match="'z'"):
         moments.gram().fit(("z",), "y")
+
+
+def test_noise_adds_in_quadrature_and_a_shift_carries_count_noise_along(noisy):
+    rng = np.random.default_rng(2)
+    exact = exact_moments(("x", "y"), rng.normal(size=(200, 2)), rng.integers(0, 6, 200), 6)
+    one = noisy(exact, rng, counts=3.0, sums=4.0, products=5.0)
+    both = one + one
+    assert both.sum_noise[0] == pytest.approx(4 * np.sqrt(2))
+    assert both.product_noise[0, 1] == pytest.approx(5.0)
+    assert both.total_noise[0] == pytest.approx(one.total_noise[0] * np.sqrt(2))
+    moved = one.rescale(np.array([2.0, 1.0]), np.array([1.0, 0.0]))
+    assert moved.sum_noise[0] == pytest.approx([np.hypot(8, 3), 4])
+    sums = [noisy(exact, rng, counts=3.0, sums=4.0, products=5.0).rescale([2.0, 1.0], [1.0, 0.0]).sums for _ in range(500)]
+    assert np.std(sums, axis=0)[:, 0].mean() == pytest.approx(np.hypot(8, 3), rel=0.1)
+    draws = [
+        noisy(exact, rng, counts=3.0, sums=4.0, products=5.0).rescale([2.0, 1.0], [1.0, 0.5]).products for _ in range(500)
+    ]
+    stated = one.rescale(np.array([2.0, 1.0]), np.array([1.0, 0.5])).product_noise
+    np.testing.assert_allclose(np.std(draws, axis=0), stated, rtol=0.15)

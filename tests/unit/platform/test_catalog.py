@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from saibot.platform.accounts import NOBODY, Caller
 from saibot.platform.catalog import SORTS, Filter
 from saibot.platform.describe import words_of
 from saibot.platform.service import Platform
+from saibot.sketch import Sketch, read_sketch, write_sketch
 
+GOLDEN = Path(__file__).parents[2] / "contract" / "golden"
 WORDS = ["air", "airport", "rain", "Röntgen", "river", "old", "new"]
 REQUESTER = Caller("asker", frozenset({"requester"}), "t1")
 
@@ -109,3 +112,81 @@ def test_counts_of_very_many_are_remembered_for_a_while(
     assert platform.catalog.facets(NOBODY, Filter(q="new")) == first
     monkeypatch.setattr(platform.catalog, "_count", None)
     assert platform.catalog.facets(NOBODY, Filter(q="new")) == first
+
+
+# ---------------------------------------------------------------------------------------------- one table, several sketches
+
+
+def of_account(name: str, *, epsilon: str | None = None, delta: str = "1e-6", dataset: str | None = None) -> bytes:
+    """A golden sketch that names its account; with another total, or of another table."""
+    sketch = read_sketch(GOLDEN / f"v2-{name}.saibot")
+    facts = sketch.header.dataset.model_copy(update={"name": dataset or sketch.header.dataset.name})
+    changed: dict[str, Any] = {"dataset": facts}
+    if epsilon is not None:
+        changed["spent"] = {"epsilon": epsilon, "delta": delta}
+    return write_sketch(Sketch(sketch.header.model_copy(update=changed), sketch.levels).sealed())
+
+
+def shown(platform: Platform, caller: Caller, id: str) -> dict[str, Any]:
+    """As the dataset is shown by itself, and, which must be the same, in the list."""
+    alone = platform.catalog.show(caller, id)
+    listed = {one["id"]: one for one in map(json.loads, platform.catalog.list(caller, Filter()).items)}
+    assert listed[id] == {name: value for name, value in alone.items() if name != "versions"}
+    return alone
+
+
+def keys_of(document: dict[str, Any]) -> list[str]:
+    return [key["name"] for key in document["keys"]]
+
+
+def test_a_table_by_several_keys_says_all_of_them_and_what_all_of_it_cost(platform: Platform, provider: Caller) -> None:
+    day, _ = platform.accept(provider, of_account("lookup-levels"))
+    assert (keys_of(day.to_json()), str(day.spent)) == (["day"], "ε=1, δ=1e-6")
+    port, _ = platform.accept(provider, of_account("semiring-composite"))
+    assert keys_of(port.to_json()) == ["port_weekday", "day"] and str(port.spent) == "ε=1.45468, δ=1e-6"
+    first = shown(platform, NOBODY, day.id)
+    assert keys_of(first) == ["day", "port_weekday"] and first["spent"] == {"epsilon": "1.45468", "delta": "1e-6"}
+    assert first["key"]["name"] == "day" and first["account"] == port.account and first["open"] is False
+    platform.withdraw(provider, port.id)
+    left = shown(platform, NOBODY, day.id)
+    assert keys_of(left) == ["day"] and left["spent"] == {"epsilon": "1", "delta": "1e-6"}
+
+
+def test_the_largest_total_counts_whatever_came_first_and_whichever_table_it_is_of(
+    platform: Platform, provider: Caller
+) -> None:
+    late, _ = platform.accept(provider, of_account("lookup-levels", epsilon="3.5"))
+    other, _ = platform.accept(provider, of_account("lookup-levels", epsilon="1.25", dataset="bills"))
+    assert other.spent is not None and other.spent.epsilon == "3.5" and keys_of(other.to_json()) == ["day"]
+    platform.accept(provider, of_account("lookup-levels", epsilon="1.5"))  # a version of the first
+    assert shown(platform, NOBODY, late.id)["spent"]["epsilon"] == "3.5"
+
+
+def test_a_total_with_delta_is_later_than_one_without(platform: Platform, provider: Caller) -> None:
+    """Laplace releases alone have no delta; with the first Gaussian one epsilon is at the cap's delta, and may be less."""
+    early, _ = platform.accept(provider, of_account("union-laplace", epsilon="2", delta="0"))
+    platform.accept(provider, of_account("union-laplace", epsilon="1.75", delta="1e-6", dataset="bills"))
+    assert shown(platform, NOBODY, early.id)["spent"] == {"epsilon": "1.75", "delta": "1e-6"}
+
+
+def test_nobody_can_say_what_another_providers_account_has_spent(platform: Platform, provider: Caller) -> None:
+    own, _ = platform.accept(provider, of_account("lookup-levels"))
+    rival = Caller("rival", frozenset({"provider"}), "t-rival")
+    platform.accept(rival, of_account("semiring-composite", epsilon="1000"))
+    seen = shown(platform, NOBODY, own.id)
+    assert keys_of(seen) == ["day"] and seen["spent"]["epsilon"] == "1"
+
+
+def test_a_restricted_key_is_told_to_those_who_may_know_and_counts_for_all(platform: Platform, provider: Caller) -> None:
+    day, _ = platform.accept(provider, of_account("lookup-levels"))
+    platform.accept(provider, of_account("semiring-composite"), visibility="restricted")
+    assert keys_of(shown(platform, NOBODY, day.id)) == ["day"]
+    assert keys_of(shown(platform, REQUESTER, day.id)) == ["day", "port_weekday"]
+    for caller in (NOBODY, REQUESTER):
+        assert shown(platform, caller, day.id)["spent"]["epsilon"] == "1.45468"
+
+
+def test_a_sketch_of_version_1_has_its_key_and_no_account(platform: Platform, provider: Caller, named: Any) -> None:
+    old, _ = platform.accept(provider, named("old"))
+    seen = shown(platform, NOBODY, old.id)
+    assert (keys_of(seen), seen["account"], seen["spent"]) == (["day"], None, None)

@@ -16,7 +16,8 @@ from saibot.errors import InvalidInput
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
 from saibot.platform.service import Platform
-from saibot.platform.storage.files import FileStore, open_files, write_durably
+from saibot.platform.storage.files import FileStore, open_files
+from saibot.safe_file import UNFINISHED, write_safely
 
 
 class Bucket(BaseHTTPRequestHandler):
@@ -163,7 +164,7 @@ def test_a_file_is_there_until_it_is_deleted(store: FileStore) -> None:
 
 def test_half_a_file_left_by_a_kill_is_no_file(tmp_path: Path) -> None:
     store = open_files(str(tmp_path))
-    half = tmp_path / "ab" / f".{'ab' * 32}.saibot.1a2b3c4d"
+    half = tmp_path / "ab" / f"{UNFINISHED}1a2b3c4d"
     half.parent.mkdir()
     half.write_bytes(b"cont")
     assert list(store.names()) == [] and list(half.parent.iterdir()) == []
@@ -172,7 +173,7 @@ def test_half_a_file_left_by_a_kill_is_no_file(tmp_path: Path) -> None:
 def test_what_others_keep_in_the_same_folder_is_left_alone(tmp_path: Path, settings: Settings) -> None:
     files = tmp_path / "shared"
     (files / "domains").mkdir(parents=True)
-    others = {".bashrc", ".thesis.docx.1a2b3c4d", "thesis.docx", "domains/list.arrow"}
+    others = {".bashrc", f"{UNFINISHED}thesis", "thesis.docx", "domains/list.arrow"}
     for name in others:
         (files / name).write_bytes(b"years of work")
     stray = files / "ab" / f"{'ab' * 32}.saibot"
@@ -202,9 +203,9 @@ def test_a_full_disk_keeps_no_half_file(tmp_path: Path, monkeypatch: pytest.Monk
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("saibot.platform.storage.files.os.fsync", full)
+    monkeypatch.setattr("saibot.safe_file.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
-        write_durably(tmp_path / "one", b"content")
+        write_safely(tmp_path / "one", b"content")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -66,7 +66,7 @@ def test_damaged_shards_are_made_anew_from_the_sketches(
     platform.close()
     corpus = settings.data / "corpus"
     if damage == "index":
-        (corpus / "index.json").write_text("{")
+        (corpus / "corpus.sqlite").write_text("{")
     elif damage == "shard":
         next((corpus / "shards").iterdir()).unlink()
     elif damage == "everything":

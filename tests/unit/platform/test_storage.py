@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import json
+import multiprocessing
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import text
+from sqlalchemy import event, inspect, text
 
 from saibot.errors import InvalidInput
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.migrate import FOLDER, LATEST, DatabaseTooNew, migrate, revision
 from saibot.platform.storage.tables import metadata
+from saibot.wire import Dataset
+
+KEY = {"name": "day", "levels": ["month"], "parts": [
+    {"name": "day", "domain": "days", "version": 1, "size": 5, "digest": "a" * 64, "keys_digest": "b" * 64}
+]}  # fmt: skip
+OLD = {  # a dataset as version 0001 wrote it
+    "id": "d1", "provider": "clinic", "name": "visits", "title": "Visits, été", "description": "", "individual": "one row",
+    "key": KEY, "features": [{"name": "x", "kind": "numeric", "unit": "", "lower": 0.0, "upper": 1.0}], "rows": 40,
+    "budget": {"epsilon": "1", "delta": "1e-6"}, "mechanism": "joint", "layout": "lookup", "neighbours": "replace-one",
+    "visibility": "public", "version": 1, "digest": "c" * 64, "bytes": 7, "published": "2026-01-01T00:00:00Z",
+    "expires": None,
+}  # fmt: skip
+HELD = 1200  # more than one batch of the migration
 
 
 @pytest.fixture
@@ -25,6 +43,86 @@ def test_migrations_lead_to_the_tables_of_the_code(database: Database) -> None:
     with database.read() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
     assert sorted(path.name for path in (FOLDER / "versions").glob("0*.py"))[-1].startswith(LATEST)
+
+
+@pytest.fixture
+def of_0001(database: Database) -> Database:
+    """A platform's database as version 0001 left it, with some of everything."""
+    migrate(database, to="0001")
+    with database.write() as connection:
+        rows = [
+            {
+                "n": number,
+                "id": f"d{number}",
+                "name": f"visits-{number}",
+                "doc": json.dumps(_old(number), ensure_ascii=False),
+            }
+            for number in range(1, HELD + 1)
+        ]
+        connection.execute(
+            text(
+                "INSERT INTO datasets VALUES (:n, :id, 'clinic', :name, 'day', 'public', 'live', 1, 'c', '2026', NULL, 40, "
+                "1.0, :name, 'days', :doc)"
+            ),
+            rows,
+        )
+        connection.execute(text("INSERT INTO versions VALUES (:n, 1, 'c', 7, '2026', 'clinic', 1)"), rows)
+        connection.execute(text("INSERT INTO terms VALUES ('w:visits', :n)"), rows)
+        connection.execute(text("INSERT INTO tokens VALUES ('t1', 'clinic', 'provider', 'h', '2026', NULL, NULL, NULL)"))
+        connection.execute(text("INSERT INTO trail VALUES (1, '2026', 'clinic', 'publish', 'd1', '{}')"))
+    return database
+
+
+def _old(number: int) -> dict[str, Any]:
+    return OLD | {"id": f"d{number}", "name": f"visits-{number}", "key": KEY if number % 2 else None}
+
+
+def contents(database: Database) -> dict[str, list[Any]]:
+    with database.read() as connection:
+        names = inspect(connection).get_table_names()
+        return {name: [tuple(row) for row in connection.execute(text(f"SELECT * FROM {name}"))] for name in names}
+
+
+def test_a_platform_of_the_first_version_goes_on_with_nothing_lost(of_0001: Database) -> None:
+    before = contents(of_0001)
+    assert migrate(of_0001) == "0001" and revision(of_0001) == LATEST
+    after = contents(of_0001)
+    for name in before.keys() - {"datasets", "versions", "alembic_version"}:
+        assert after[name] == before[name]
+    assert after["versions"] == [(*row, None, None, None) for row in before["versions"]]
+    assert [row[:-1] for row in after["datasets"]] == [row[:-1] for row in before["datasets"]]
+    for number, row in enumerate(after["datasets"], start=1):
+        told = Dataset.model_validate_json(row[-1]).to_json()
+        keys = [KEY] if number % 2 else []
+        assert told == _old(number) | {"keys": keys, "account": None, "spent": None, "open": False}
+    with of_0001.read() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def _die_in_the_middle(address: str) -> None:
+    """A process that is killed when the first batch of documents is written anew and nothing is committed."""
+    database, seen = Database(address), []
+
+    def count(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        seen.append(statement)
+        if sum("UPDATE datasets" in one for one in seen) > 700:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    event.listen(database.engine, "before_cursor_execute", count)
+    migrate(database)
+
+
+@pytest.mark.fault
+def test_a_kill_half_way_leaves_the_first_version_whole(of_0001: Database) -> None:
+    before, address = contents(of_0001), of_0001.engine.url.render_as_string(hide_password=False)
+    of_0001.close()
+    child = multiprocessing.get_context("fork").Process(target=_die_in_the_middle, args=(address,))
+    child.start()
+    child.join(60)
+    assert child.exitcode == -signal.SIGKILL
+    again = Database(address)
+    assert revision(again) == "0001" and contents(again) == before
+    assert migrate(again) == "0001" and len(contents(again)["datasets"]) == HELD
 
 
 def test_a_database_of_a_later_version_is_left_alone(database: Database) -> None:

@@ -297,7 +297,7 @@ def test_the_lemmas_loss_vanishes_as_steps_grow():
 
 
 @pytest.mark.parametrize(
-    "steps, touched, inflation",  # FORMULAS A3, at (1, 1e-6)
+    "steps, touched, inflation",  # mathematics.md, "The integer release", at (1, 1e-6)
     [(1024, 12, 1.1e-5), (1024, 300, 9.1e-5), (1024, 2652, 6.6e-4), (4096, 300, 5.8e-6), (16384, 2652, 2.6e-6)],
 )
 def test_the_integer_grid_costs_as_little_noise_as_the_design_says(steps: int, touched: int, inflation: float):

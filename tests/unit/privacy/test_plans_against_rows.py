@@ -50,7 +50,7 @@ def test_rows_would_tell_a_plan_with_two_per_cent_less_noise(
 def test_a_laplace_plan_spends_epsilon_exactly_by_the_formula_of_a_moved_key(
     mechanism: str, layout: str, extra: dict[str, Any], features: int
 ):
-    """FORMULAS A2: 2/b0 + 2 sqrt(m) B/b1 + (m+1) B^2/b2, levels summed; a global block counts as in a union."""
+    """mathematics.md, "Sensitivity": 2/b0 + 2 sqrt(m) B/b1 + (m+1) B^2/b2, levels summed; a global one as in a union."""
     plan = make_plan(request(mechanism, layout, **(extra | {"features": features, "budget": Budget("0.7")})))
     assert plan.noise == plan.calibration == "laplace" and plan.mu is None
     b = 5.0
@@ -64,7 +64,7 @@ def test_a_laplace_plan_spends_epsilon_exactly_by_the_formula_of_a_moved_key(
 
 @pytest.mark.parametrize("mechanism, layout, extra", [s for s in SHAPES if s[2].get("order", 2) == 2])
 def test_a_laplace_plan_spends_epsilon_exactly_when_a_row_is_added(mechanism: str, layout: str, extra: dict[str, Any]):
-    """FORMULAS A2: 1/b0 + sqrt(m) B/b1 + (m+1) B^2/(2 b2), levels summed."""
+    """mathematics.md, "Sensitivity": 1/b0 + sqrt(m) B/b1 + (m+1) B^2/(2 b2), levels summed."""
     plan = make_plan(request(mechanism, layout, **(extra | {"features": 3, "budget": Budget("2"), "neighbours": ADD})))
     added = {0: 1.0, 1: math.sqrt(3) * 5, 2: 4 * 25 / 2}
     assert sum(added[x.order] / (x.sigma / math.sqrt(2)) for x in plan.blocks) == pytest.approx(2, rel=1e-9)

@@ -284,7 +284,7 @@ def test_the_joint_bound_by_hand_one_feature():
 
 @pytest.mark.parametrize("w1, w2, bound", [(1.0, 1.0, 2.0), (1.0, 4.0, 1.0), (0.3, 2.0, 1.5), (5.0, 1.0, 1.0)])
 def test_the_joint_bound_of_one_feature_equals_its_closed_form(w1: float, w2: float, bound: float):
-    """FORMULAS A1, in place, k = 2."""
+    """mathematics.md, "Sensitivity", in place, k = 2."""
     closed = 4 * bound**2 * w1
     if bound**2 > 2 * w1 / w2:
         u = (3 * bound - math.sqrt(bound**2 - 2 * w1 / w2)) / 2
@@ -294,7 +294,7 @@ def test_the_joint_bound_of_one_feature_equals_its_closed_form(w1: float, w2: fl
 
 @pytest.mark.parametrize("v2, free", [(0.09, 0.91), (1.0, 0.25)])
 def test_a_count_is_free_up_to_the_weight_the_design_names_and_not_beyond(v2: float, free: float):
-    """FORMULAS A1: B = 1, W1 = 1, V1 = 0."""
+    """mathematics.md, "Sensitivity": B = 1, W1 = 1, V1 = 0."""
 
     def at(w0: float) -> float:
         return mu_squared(((w0, 1.0),), (0.0, 0.0, v2), bound=1, features=2)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from saibot.domains import DomainRegistry, KeyDomain
 from saibot.errors import InvalidCard, InvalidDomain
 from saibot.privacy import Budget, Neighbours
 from saibot.privatize import Card
@@ -135,6 +136,43 @@ def test_keys_resolve_to_their_domains_with_levels_fine_to_coarse(card: Card) ->
     assert resolve_key(card, None) is None
 
 
+@pytest.mark.parametrize(
+    "domain, id, size, days",
+    [
+        ("us-state", "us-state", 57, False),
+        ({"id": "us-state", "version": 1}, "us-state", 57, False),
+        ("months:2013-01:2013-12", "months:2013-01:2013-12", 12, True),
+        ("dates:2013-01-01:2013-01-31", "dates:2013-01-01:2013-01-31", 31, True),
+        ("hour-of-day", "hour-of-day", 24, False),
+        ({"range": [1, 15], "of": "department"}, "range:department:1:15", 15, False),
+        ("range:department:1:15", "range:department:1:15", 15, False),
+    ],
+)
+def test_a_domain_that_needs_no_list_is_named_by_its_id(domain: Any, id: str, size: int, days: bool) -> None:
+    key = resolve_key(Card.parse(changed("keys", "k", to={"domain": domain})), "k")
+    assert key is not None and (key.parts[0].domain.id, len(key.parts[0].domain), key.parts[0].dates) == (id, size, days)
+
+
+def test_an_imported_domain_is_named_by_its_id(saibot_home: Path) -> None:
+    DomainRegistry(saibot_home / "domains").register(KeyDomain.of("wards", ["n", "s"], parents={"side": ["up", "down"]}))
+    key = resolve_key(Card.parse(changed("keys", "k", to={"domain": "wards", "levels": ["side"]})), "k")
+    assert key is not None and key.parts[0].domain.values == ("n", "s") and key.level_sizes == (3, 3)
+
+
+@pytest.mark.parametrize(
+    "domain, told",
+    [
+        ("us-count", "no key domain 'us-count' is known.*us-county-fips"),
+        ({"id": "us-state", "version": 2}, "no key domain 'us-state' version 2 is known.*Version 1"),
+        ("months:2013-1:2013-2", "months:2013-01:2013-12"),
+        ({"range": [1, 15], "of": "My Dept"}, "cannot be called 'My Dept'"),
+    ],
+)
+def test_a_name_that_names_no_domain_is_told_with_the_ones_there_are(domain: Any, told: str, saibot_home: Path) -> None:
+    with pytest.raises(InvalidDomain, match=told):
+        resolve_key(Card.parse(changed("keys", "k", to={"domain": domain})), "k")
+
+
 def test_the_domain_file_is_found_beside_the_card(card: Card, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path.parent)
     assert resolve_key(card, "school") is not None
@@ -199,7 +237,11 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a feature called 1": (changed("features", "1", to={"bounds": [0, 1]}), "'1'"),
     "a key name with a colon": (changed("keys", "a:b", to={"domain": {"range": [0, 1]}}), "'a:b'"),
     "a key without domain": (changed("keys", "day", "domain", to=None), r"\[keys.day\].*domain"),
-    "a domain without source": (changed("keys", "day", "domain", to={"id": "d"}), r"\[keys.day.domain\].*exactly one"),
+    "a domain without source": (changed("keys", "day", "domain", to={"version": 1}), r"\[keys.day.domain\].*exactly one"),
+    "numbers of something that is no range": (
+        changed("keys", "day", "domain", to={"values": ["a"], "id": "d", "of": "day"}),
+        r"\[keys.day.domain\].*goes with range",
+    ),
     "a domain of two sources": (
         changed("keys", "day", "domain", to={"range": [0, 1], "values": ["a"], "id": "d"}),
         r"\[keys.day.domain\].*exactly one",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -49,9 +50,10 @@ def test_a_parquet_file_may_hold_numbers_and_dates(tmp_path: Path) -> None:
     [
         (b"", "no readable"),
         (b"key\n", "is empty"),
-        (b"key\na\na\n", "twice"),
+        (b"key\na\nb\na \n", "twice: in row 1 and in row 3"),
+        (b"key,up\na,x\n,x\n", "row 2 .* has no key"),
         (b"key,up\na,x\nb\n", "no readable"),
-        (b"key,up\na,x\nb,\n", "parent"),
+        (b"key,up\na,x\nb,\n", "row 2 .* has no parent in column 'up'"),
         (b"key\n\xff\xfe\n", "no readable"),
         (b"key\n__other__\n", "reserved"),
     ],
@@ -83,3 +85,30 @@ def test_keys_without_a_text_and_columns_of_one_name_are_refused(tmp_path: Path)
     (tmp_path / "twice.csv").write_text("k,p,p\na,1,2\n", encoding="utf-8")
     with pytest.raises(InvalidDomain, match="two of one name"):
         read_domain(tmp_path / "twice.csv", id="d", version=1)
+
+
+LOOKUP = "name,ward,district,side\nNorth,n,up,left\nSouth,s,down,left\nEast,e,up,right\n"
+
+
+def test_columns_may_be_chosen_by_name(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(LOOKUP, encoding="utf-8")
+    domain = read_domain(tmp_path / "d.csv", id="d", version=1, key="ward", levels=["district"])
+    assert domain.values == ("n", "s", "e") and domain.parents == (("district", ("up", "down", "up")),)
+    every = read_domain(tmp_path / "d.csv", id="d", version=1, key="ward")
+    assert [name for name, _ in every.parents] == ["name", "district", "side"]
+    assert read_domain(tmp_path / "d.csv", id="d", version=1, levels=[]).parents == ()
+
+
+@pytest.mark.parametrize(
+    "chosen, rule",
+    [
+        ({"key": "code"}, "no column 'code'.*name, ward, district, side"),
+        ({"levels": ["region"]}, "no column 'region'"),
+        ({"key": "ward", "levels": ["ward"]}, "'ward', or it is named twice"),
+        ({"key": "ward", "levels": ["district", "side"]}, "level 'side' .* is not nested"),
+    ],
+)
+def test_columns_that_are_not_there_or_not_nested_are_named(tmp_path: Path, chosen: dict[str, Any], rule: str) -> None:
+    (tmp_path / "d.csv").write_text(LOOKUP, encoding="utf-8")
+    with pytest.raises(InvalidDomain, match=rule):
+        read_domain(tmp_path / "d.csv", id="d", version=1, **chosen)

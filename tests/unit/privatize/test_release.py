@@ -7,6 +7,7 @@ divided, and with it the noise that a real source would have left.
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -374,6 +375,15 @@ def test_noise_added_in_floats_would_have_been_told_apart() -> None:
     assert tells_apart(0 + noise[0], 1 + noise[1]) < 1e-9
 
 
+def twin(ledger: Ledger, name: str) -> Ledger:
+    """A ledger with the same secret and nothing charged: what it would have been with another table."""
+    ledger.secret("")
+    copy = ledger.home.parent / "twins" / name
+    copy.mkdir(parents=True)
+    shutil.copy(ledger.home / "ledger.sqlite", copy)
+    return Ledger(copy)
+
+
 def test_neighbouring_tables_give_headers_that_differ_in_noise_and_digest_only(ledger: Ledger) -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"x": rng.uniform(0, 10, 50), "y": rng.uniform(0, 10, 50), "k": rng.integers(1, 41, 50)})
@@ -383,7 +393,7 @@ def test_neighbouring_tables_give_headers_that_differ_in_noise_and_digest_only(l
         heads, layouts = [], []
         for part in (table, other):
             with_terms = {"allocation": "equal"} | options
-            home = Ledger(ledger.home / f"{len(heads)}-{'-'.join(map(str, options.values()))}")
+            home = twin(ledger, f"{len(heads)}-{'-'.join(map(str, options.values()))}")
             request = ReleaseRequest(Card.parse(CARD), GAUSS, Neighbours.REPLACE_ONE, key="few", **with_terms)
             sketch = privatize(part, request, home).sketch
             head = sketch.header.model_dump(mode="json")
@@ -401,7 +411,7 @@ def test_under_add_remove_the_header_does_not_tell_the_number_of_rows(ledger: Le
     for number, rows in enumerate((50, 51, 0)):
         table = pd.DataFrame({"x": np.full(rows, 5.0), "y": np.full(rows, 5.0), "k": np.full(rows, 3)})
         request = ReleaseRequest(card, GAUSS, Neighbours.ADD_REMOVE, key="few", allocation="equal")
-        head = privatize(table, request, Ledger(ledger.home / str(number))).sketch.header
+        head = privatize(table, request, twin(ledger, str(number))).sketch.header
         assert head.rows is None and head.invariants == {}
         heads.append(head.model_dump(mode="json", exclude={"digest", "global_blocks"}))
     assert heads[0] == heads[1] == heads[2]

@@ -147,7 +147,7 @@ def test_there_is_no_template_of_nothing(tmp_path: Path) -> None:
 def test_the_domains_a_template_suggests_are_understood(table: Path) -> None:
     lines = filled(card_template(table), "delay").splitlines()
     suggested = [line.removeprefix("# ") for line in lines if line.startswith("# domain = ")]
-    assert len(suggested) == 4
+    assert len(suggested) == 5
     for domain in suggested:
         text = "\n".join([*lines, "[keys.day]", 'column = "when"', domain.replace('["FILL", "FILL"]', '["a", "b"]')])
         assert Card.parse(tomllib.loads(text)).keys["day"].domain is not None
@@ -161,6 +161,7 @@ def test_the_domains_a_template_suggests_are_understood(table: Path) -> None:
     [
         *("x = { bounds = [FILL, FILL] }", "bounds = [0, FILL]", 'levels = ["FILL", "FILL"]', 'column = "FILL"'),
         *('domain = { file = "FILL.csv", id = "k" }', 'domain = { values = ["a"], id = "FILL" }', '"a # b" = [FILL, FILL]'),
+        'domain = { range = [1, 9], of = "FILL" }',
     ],
 )
 def test_a_blank_is_found_where_it_is(line: str) -> None:

@@ -16,6 +16,7 @@ from research.real.keys import domain_of, key
 from research.real.ours import MadeUp
 from research.real.protocol import ask_on, join_records, lookup_records
 from research.real.publishing import documented_range, provider_release, request_release
+from research.real.shared_factors import FACTOR_RANKINGS, factor_records
 from research.real.tables import Folder
 from research.real.tasks import read_tasks
 from research.real.world import Library
@@ -193,6 +194,23 @@ def test_fewer_rows_give_worse_values(world):
     found = [pd.DataFrame(lookup_records(ask_on(each), ONE, runs=6, rng=rng, requests=("local",))) for each in (world, thin)]
     many, few = (frame[frame["ranking"] == "usable"]["materialised"].median() for frame in found)
     assert few < many
+
+
+def test_a_split_by_keys_keeps_every_key_on_one_side(world):
+    ask = ask_on(world, split="keys")
+    trained, held_out = (set(world.place[mask].tolist()) for mask in (ask.train, ~ask.train))
+    assert not trained & held_out and 0.1 < len(held_out) / len(world.domain) < 0.5
+    assert 0 < ask.ceiling < 1
+
+
+def test_factors_of_made_up_tables_bring_values_nearer_to_the_truth_and_choose_no_worse(world):
+    rng = np.random.default_rng(10)
+    frame = pd.DataFrame(factor_records(ask_on(world), ONE, runs=2, rng=rng, rank=1))
+    assert set(frame["ranking"]) == {"usable", "expected", *FACTOR_RANKINGS} and set(frame["asked"]) == {"private", "local"}
+    assert (frame["r2_shared"] > frame["r2_alone"]).all()
+    mean = frame.groupby("ranking")["materialised"].mean()
+    assert mean["factor-raw"] > mean["usable"] - 0.1
+    assert frame["share"].between(0, 1).all()
 
 
 def test_held_out_rows_do_not_take_part_in_the_fit():

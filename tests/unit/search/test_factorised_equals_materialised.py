@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from saibot.estimate.moments import exact_moments
-from saibot.search import RequestKey, SearchOptions, SearchRequest
+from saibot.search import Corpus, RequestKey, SearchOptions, SearchRequest
 from saibot.search.engine import Engine
 from saibot.search.greedy import first_states
 from saibot.search.state import State
@@ -53,6 +53,24 @@ def test_a_lookup_joins_r2_is_that_of_the_joined_table(exact_corpus, offset, sca
 
 
 @pytest.mark.parametrize(("offset", "scale"), TRANSFORMS)
+def test_from_a_file_which_holds_float32_the_same_is_true_to_a_millionth(exact_corpus, offset, scale):
+    """Values are rounded by 6e-8 of themselves, and products are summed in float32 over 1024 keys at most."""
+    rng = np.random.default_rng(1)
+    keys, x, y, values = request_table(rng, offset, scale)
+    exact, request = engine_for(exact_corpus, centred_moments(("x", "y"), np.column_stack([x, y]), keys), values)
+    rounded = Engine(Corpus(exact.corpus.folder), request, SearchOptions(device="cpu"))
+    assert rounded.candidate(0).shard.values.dtype == np.float32
+    state, _ = first_states(request)
+    found, expected = (engine.board(state, quantile=2.0) for engine in (rounded, exact))
+    for name in ("gain", "lower", "deviation", "coefficient"):  # of the largest: one near 0 is a difference of large sums
+        close = 1e-6 * np.abs(getattr(expected, name)).max()
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=0, atol=close)
+    joined = np.column_stack([x, values[0][keys]])
+    r2 = LinearRegression(tol=1e-13).fit(joined, y).score(joined, y)
+    assert state.r2() + found.gain[0] == pytest.approx(r2, rel=1e-6)
+
+
+@pytest.mark.parametrize(("offset", "scale"), TRANSFORMS)
 def test_several_lookups_one_after_the_other_equal_the_joined_table(exact_corpus, offset, scale):
     rng = np.random.default_rng(2)
     keys, x, y, values = request_table(rng, offset, scale)
@@ -94,8 +112,6 @@ def test_the_test_tables_r2_is_that_of_the_model_fitted_on_the_training_table(ex
 @pytest.mark.parametrize(("offset", "scale"), TRANSFORMS)
 def test_a_union_followed_by_lookups_equals_the_stacked_and_joined_table(exact_corpus, offset, scale):
     """The mixed plan: rows of another table, then two columns looked up, judged on held-out rows."""
-    from saibot.estimate.union import union_moments
-
     rng = np.random.default_rng(6)
     keys, x, y, values = request_table(rng, offset, scale, n=900)
     table = np.column_stack([x, y])
@@ -103,7 +119,7 @@ def test_a_union_followed_by_lookups_equals_the_stacked_and_joined_table(exact_c
     own, other, held = (exact_moments(("x", "y"), table[p] - mean, keys[p], D + 1) for p in parts)
     engine, request = engine_for(exact_corpus, own, values, held)
     _, test = first_states(request)
-    state = State.of(union_moments([own, other]), "y")
+    state = State.of(own + other, "y")
     columns = [x]
     for chosen in (0, 4):
         column = engine.candidate(chosen).values()

@@ -18,7 +18,7 @@ NEAR, FAR = KeyDomain.of("near", ["a", "b", "c"]), KeyDomain.of("far", ["p", "q"
 
 @pytest.fixture
 def corpus(tmp_path):
-    made = Corpus.create(tmp_path / "c", dtype="float64")
+    made = Corpus.create(tmp_path / "c")
     made.add_rows(view_id([FAR.keys_digest]), rows_of(np.array([[1.0, -1.0, 0.0]]), ["beyond"]))
     made.add_rows(view_id([NEAR.keys_digest, FAR.keys_digest]), rows_of(np.zeros((1, 7)), ["bridge"]))
     return made

@@ -53,7 +53,7 @@ def sketch(saibot_home: Path) -> Callable[..., Sketch]:
 
 
 def corpus_of(folder: Path, *sketches: Sketch) -> Corpus:
-    corpus = Corpus.create(folder / "corpus", dtype="float64")
+    corpus = Corpus.create(folder / "corpus")
     assert not corpus.add(sketches)
     return corpus
 

@@ -50,7 +50,7 @@ def corpus_of(folder, found: list) -> Corpus:
         },
         np.array([np.append(one.values[0] - one.prior_mean[0], 0.0) for one in found]),
     )
-    corpus = Corpus.create(folder, dtype="float64")
+    corpus = Corpus.create(folder)
     corpus.add_rows(view_id([DOMAIN.keys_digest]), rows)
     return corpus
 

@@ -87,7 +87,7 @@ def test_a_coarser_level_of_the_requests_key_is_joined_too(tmp_path):
     keys = rng.integers(0, D, 3000)
     y = hidden[regions.parent_index(1)[keys]] + 0.3 * rng.normal(size=3000)
     moments = exact_moments(("x", "y"), np.column_stack([rng.normal(size=3000), y]), keys, D + 1)
-    corpus = Corpus.create(tmp_path / "c", dtype="float64")
+    corpus = Corpus.create(tmp_path / "c")
     values = np.append(hidden, 0.0)[None, :]
     corpus.add_rows(view_id([coarse.keys_digest]), rows_of(values, ["by-region"]))
     result = search(ask(moments), corpus, SearchOptions(device="cpu"))

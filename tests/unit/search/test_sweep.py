@@ -11,7 +11,7 @@ import pytest
 from saibot.search import sweep as module
 from saibot.search.sweep import on_threads, sweep
 
-EPS = {np.float32: 2e-6, np.float64: 1e-13}  # of the sum of absolute products
+EPS = {np.float32: 1e-6, np.float64: 1e-13}  # of the sum of absolute products
 
 
 def moments(values: np.ndarray, linear: np.ndarray, square: np.ndarray):

@@ -15,6 +15,8 @@ from saibot.search.key_maps import view_id
 from saibot.search.shard import ShardRows
 from saibot.sketch import KeyDomain
 
+from .conftest import ExactCorpus
+
 D = 50
 DOMAIN = KeyDomain.of("keys", [f"k{i}" for i in range(D)])
 KEY = RequestKey.product([("k", DOMAIN)])
@@ -37,7 +39,7 @@ def datasets(tmp_path, tables: list[np.ndarray]) -> Corpus:
         {"mean": 0 * ones, "spread": ones, "reliability": ones, "offset": 0 * ones, "scale": ones, "rows": ones},
         np.column_stack([np.vstack(tables), np.zeros(len(owner))]),
     )
-    corpus = Corpus.create(tmp_path / f"c{len(list(tmp_path.iterdir()))}", dtype="float64")
+    corpus = ExactCorpus.create(tmp_path / f"c{len(list(tmp_path.iterdir()))}")
     corpus.add_rows(view_id([DOMAIN.keys_digest]), rows)
     return corpus
 

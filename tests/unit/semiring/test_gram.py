@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from saibot.errors import InvalidInput
-from saibot.semiring import Fit, Gram, NotPositiveDefinite, adjusted, solve
+from saibot.semiring import Gram, adjusted, solve
 
 NAMES = ("a", "b", "c")
 
@@ -42,7 +42,6 @@ def test_factorised_fit_equals_scikit_learn_on_the_rows(offset, scale):
     X = X * [scale, 1, 1] + [offset * scale, offset, 0]
     coefficients, intercept, r2 = sklearn_fit(X, y)
     fit = Gram.exact((*NAMES, "y"), moments(X, y)).fit(NAMES, "y", ridge=0.0)
-    assert isinstance(fit, Fit)
     np.testing.assert_allclose(fit.coefficients, coefficients, rtol=1e-8)
     assert fit.r2 == pytest.approx(r2, abs=1e-8)
     assert fit.adjusted_r2 == pytest.approx(1 - (1 - r2) * (len(y) - 1) / (len(y) - 4), abs=1e-8)
@@ -109,15 +108,13 @@ def test_repair_and_ridge_from_the_noise_level_beat_solving_as_it_is(share):
 def test_the_papers_rule_gives_up_where_the_matrix_is_not_positive_definite():
     X, y = table(100)
     gram = moments(X, y)
-    fit = Gram.exact((*NAMES, "y"), gram).fit_as_published(NAMES, "y")
-    assert isinstance(fit, Fit)
-    assert fit.r2 == pytest.approx(LinearRegression().fit(X, y).score(X, y), abs=1e-9)
+    fit = solve(gram[None], rule="paper")
+    assert not fit.failed[0]
+    assert fit.r2[0] == pytest.approx(LinearRegression().fit(X, y).score(X, y), abs=1e-9)
     gram[2, 2] = -5
-    refused = Gram.exact((*NAMES, "y"), gram).fit_as_published(NAMES, "y")
-    assert isinstance(refused, NotPositiveDefinite)
-    assert refused.smallest < 0 and refused.r2 == 0 and "not positive definite" in refused.message
-    repaired = Gram((*NAMES, "y"), gram, np.full(gram.shape, 10.0)).fit(NAMES, "y", ridge=0.0)
-    assert isinstance(repaired, Fit) and repaired.repaired
+    refused = solve(gram[None], rule="paper")
+    assert refused.failed[0] and refused.smallest[0] < 0 and refused.r2[0] == 0
+    assert Gram((*NAMES, "y"), gram, np.full(gram.shape, 10.0)).fit(NAMES, "y", ridge=0.0).repaired
 
 
 def test_a_wrong_shape_or_a_nan_is_refused():
@@ -147,14 +144,15 @@ def test_no_noise_however_large_gives_r2_above_1_or_nan(m, ridge, rule, sd, coun
     gram[0, 0] = count
     names = tuple("abcd")[:m]
     whole = Gram((*names, "y"), gram, noise)
-    published = 0.0 if ridge == "auto" else ridge
-    fit = whole.fit(names, "y", ridge=ridge) if rule == "repair" else whole.fit_as_published(names, "y", ridge=published)
-    assert np.isfinite(fit.r2) and fit.r2 <= 1
-    if isinstance(fit, Fit):
-        assert fit.r2 >= 0 and fit.adjusted_r2 <= 1
-        assert np.isfinite(fit.theta).all() and np.isfinite([fit.rss, fit.tss, fit.adjusted_r2]).all()
-        other = noisy_gram(rng, moments(X, y), sd)[0]
-        assert Gram.exact((*names, "y"), other).r2_of(fit) <= 1
+    if rule == "paper":
+        published = solve(whole.matrix[None], ridge=ridge, rule=rule)
+        assert 0 <= published.r2[0] <= 1 and np.isfinite(published.coefficients).all()
+        return
+    fit = whole.fit(names, "y", ridge=ridge)
+    assert 0 <= fit.r2 <= 1 and fit.adjusted_r2 <= 1
+    assert np.isfinite(fit.theta).all() and np.isfinite([fit.rss, fit.tss, fit.adjusted_r2]).all()
+    other = noisy_gram(rng, moments(X, y), sd)[0]
+    assert Gram.exact((*names, "y"), other).r2_of(fit) <= 1
 
 
 def test_a_stack_of_matrices_is_solved_as_one_by_one():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import product as cartesian
 from math import comb, prod
 
@@ -11,9 +10,7 @@ import pytest
 
 from saibot.errors import SaibotError
 from saibot.semiring import (
-    ONE,
     Basis,
-    BasisMismatch,
     FeatureNameError,
     IntegerOverflow,
     Monomial,
@@ -32,16 +29,9 @@ def test_a_monomial_does_not_depend_on_the_order_of_writing() -> None:
 @pytest.mark.parametrize(
     "features, text", [((), "1"), (("x",), "x"), (("y", "x"), "x*y"), (("x", "x"), "x*x"), (("a b",), "a b")]
 )
-def test_a_monomial_is_written_as_its_features_and_read_back(features: tuple[str, ...], text: str) -> None:
+def test_a_monomial_is_written_as_its_features(features: tuple[str, ...], text: str) -> None:
     assert str(Monomial.of(*features)) == text
-    assert Monomial.parse(text) == Monomial.of(*features)
-
-
-def test_monomials_multiply_by_adding_powers() -> None:
-    assert Monomial.of("x", "y") * Monomial.of("x") == Monomial.of("x", "x", "y")
-    assert Monomial.of("x") * ONE == Monomial.of("x")
-    assert (Monomial.of("x", "y") * Monomial.of("x")).order == 3
-    assert ONE.order == 0
+    assert Monomial.of(*features).order == len(features)
 
 
 @pytest.mark.parametrize("m, order", [(1, 4), (2, 3), (3, 3), (4, 2)])
@@ -77,17 +67,17 @@ def test_the_packed_size_is_the_number_of_distinct_monomials(m: int, k: int) -> 
         assert order == 0 or columns.start == slices[order - 1].stop
 
 
-def test_the_index_is_the_column_of_the_monomial_however_it_is_given() -> None:
+def test_the_index_is_the_column_of_the_monomial_in_whatever_order_its_features_are_given() -> None:
     basis = Basis(("x", "y", "z"), 3)
     for column, monomial in enumerate(basis.monomials):
-        assert basis.index(monomial) == basis.index(str(monomial)) == basis.index(monomial.features) == column
-    assert basis.index("z*x") == basis.index("x*z")
+        assert basis.index(*monomial.features) == basis.index(*monomial.features[::-1]) == column
+    assert basis.index() == 0
 
 
-@pytest.mark.parametrize("missing", ["w", "x*w", "x*x*x", ("x", "y", "y")])
-def test_a_monomial_outside_the_basis_is_named_in_the_error(missing: str | tuple[str, ...]) -> None:
+@pytest.mark.parametrize("missing", [("w",), ("x", "w"), ("x", "x", "x"), ("x", "y", "y")])
+def test_a_monomial_outside_the_basis_is_named_in_the_error(missing: tuple[str, ...]) -> None:
     with pytest.raises(UnknownMonomial, match=r"basis of order 2 over \(x, y\)"):
-        Basis(("x", "y"), 2).index(missing)
+        Basis(("x", "y"), 2).index(*missing)
 
 
 @pytest.mark.parametrize(
@@ -126,24 +116,9 @@ def test_a_basis_from_a_list_equals_one_from_a_tuple() -> None:
     assert Basis(("x", "y"), 2) != Basis(("y", "x"), 2)
 
 
-def test_rename_keeps_the_columns_and_refuses_unknown_or_taken_names() -> None:
-    basis = Basis(("x", "y"), 2)
-    assert basis.rename({"x": "z"}) == Basis(("z", "y"), 2)
-    assert basis.rename({"x": "y", "y": "x"}) == Basis(("y", "x"), 2)
-    with pytest.raises(FeatureNameError, match="is not one of"):
-        basis.rename({"w": "z"})
-    with pytest.raises(FeatureNameError, match="must be unique"):
-        basis.rename({"x": "y"})
-
-
-def test_columns_find_the_monomials_of_a_part_in_the_whole() -> None:
-    whole = Basis(("x", "y", "z"), 3)
-    for part in (whole.project(("z", "x")), whole.project(("y",), 2), whole.project(()), whole):
-        assert tuple(whole.monomials[i] for i in whole.columns(part)) == part.monomials
-    with pytest.raises(FeatureNameError, match="is not one of"):
-        whole.project(("x", "w"))
-    with pytest.raises(BasisMismatch, match="Order 4"):
-        whole.project(("x",), 4)
+def test_squares_unpack_the_products_of_two_features() -> None:
+    basis = Basis(("y", "x"), 3)
+    assert [[str(basis.monomials[column]) for column in row] for row in basis.squares] == [["y*y", "x*y"], ["x*y", "x*x"]]
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -159,17 +134,12 @@ def test_lift_gives_every_monomial_of_every_row(k: int) -> None:
 
 @pytest.mark.parametrize(
     "given, kept",
-    [(np.int8, np.int64), (np.uint16, np.int64), (bool, np.int64), (np.float32, np.float64), (object, object)],
+    [(np.int8, np.int64), (np.uint16, np.int64), (np.int64, np.int64), (np.float32, np.float64)],
 )
 def test_lift_widens_numbers_and_keeps_integers_integers(given: type, kept: type) -> None:
     lifted = lift(Basis(("x",), 2), np.array([[1], [0]], dtype=given))
     assert lifted.dtype == kept
     assert lifted.tolist() == [[1, 1, 1], [1, 0, 0]]
-
-
-def test_lift_takes_exact_fractions_and_integers_beyond_64_bits() -> None:
-    assert lift(Basis(("x",), 3), np.array([[Fraction(1, 3)]]))[0, 3] == Fraction(1, 27)
-    assert lift(Basis(("x",), 2), np.array([[2**63]], dtype=np.uint64))[0, 2] == 2**126
 
 
 def test_lift_refuses_a_power_beyond_64_bits() -> None:

@@ -6,24 +6,26 @@ from itertools import product
 
 import numpy as np
 
-from saibot.semiring import Element, KeyedRelation, Monomial
+from saibot.semiring import Basis, Moments, Monomial, lift
 
 
-def test_the_join_of_two_relations_of_order_three() -> None:
-    """R1[A] = [2, 3] and R2[B] = [3, 4]: section "Monomial Semi-ring", last example."""
-    r1 = Element.of_rows(("A",), 3, [[2], [3]])
-    r2 = Element.of_rows(("B",), 3, [[3], [4]])
-    assert r1.values.tolist() == [2, 5, 13, 35]
-    assert r2.values.tolist() == [2, 7, 25, 91]
-    s = r1 * r2
-    assert s.count == 4
-    assert s["A*B"] == 35
-    assert s.expectation("A*B") == 8.75
-    assert s == Element.of_rows(("A", "B"), 3, list(product([2, 3], [3, 4])))
-    assert {str(p): s[p] for p in s.basis.monomials} == {
-        **{"1": 4, "A": 10, "B": 14, "A*A": 26, "A*B": 35, "B*B": 50},
-        **{"A*A*A": 70, "A*A*B": 91, "A*B*B": 125, "B*B*B": 182},
-    }
+def of_rows(features: str, rows: list[list[int]], keys: list[int] | None = None) -> Moments:
+    places = np.array(keys if keys is not None else [0] * len(rows))
+    return Moments.of_rows(tuple(features), np.array(rows, float), places, int(places.max()) + 1)
+
+
+def test_the_join_of_two_relations() -> None:
+    """R1[A] = [2, 3] and R2[B] = [3, 4]: section "Monomial Semi-ring", last example, and its sums up to order 3."""
+    assert lift(Basis(("A",), 3), np.array([[2], [3]])).sum(axis=0).tolist() == [2, 5, 13, 35]
+    assert lift(Basis(("B",), 3), np.array([[3], [4]])).sum(axis=0).tolist() == [2, 7, 25, 91]
+    joined = (of_rows("A", [[2], [3]]) * of_rows("B", [[3], [4]])).gram()
+    assert joined.count == 4
+    assert joined.matrix[1, 2] == 35
+    assert joined.matrix[1, 2] / joined.count == 8.75
+    assert joined.matrix.tolist() == [[4, 10, 14], [10, 26, 35], [14, 35, 50]]
+    basis = Basis(("A", "B"), 2)
+    packed = lift(basis, np.array([*product([2, 3], [3, 4])])).sum(axis=0)
+    assert packed[basis.squares].tolist() == joined.matrix[1:, 1:].tolist()
 
 
 def test_linear_regression_over_a_union_and_a_join() -> None:
@@ -32,32 +34,35 @@ def test_linear_regression_over_a_union_and_a_join() -> None:
     The tables are in a figure that the paper's source does not hold. These have its schema and give the aggregates
     that the text prints, [[80, 24], [24, 8]] and [66, 22].
     """
-    r1 = KeyedRelation.of_rows(("B", "C"), 2, {"A": ["a1", "a2"]}, [[1, 1], [2, 2]])
-    r2 = KeyedRelation.of_rows(("B", "C"), 2, {"A": ["a1", "a2"]}, [[3, 3], [4, 5]])
-    r3 = KeyedRelation.of_rows(("D",), 2, {"A": ["a1", "a1", "a2", "a2"]}, [[2], [4], [2], [4]])
-    s = ((r1 + r2) * r3).gamma()
+    r1 = of_rows("BC", [[1, 1], [2, 2]], [0, 1])
+    r2 = of_rows("BC", [[3, 3], [4, 5]], [0, 1])
+    r3 = of_rows("D", [[2], [4], [2], [4]], [0, 0, 1, 1])
+    joined = (r1 + r2) * r3
 
     left = [("a1", 1, 1), ("a2", 2, 2), ("a1", 3, 3), ("a2", 4, 5)]
     right = [("a1", 2), ("a1", 4), ("a2", 2), ("a2", 4)]
     rows = [(b, c, d) for (key, b, c), (other, d) in product(left, right) if key == other]
-    assert s == Element.of_rows(("B", "C", "D"), 2, rows)
+    with_one = np.column_stack([np.ones(len(rows)), rows])
+    assert joined.features == ("B", "C", "D")
+    assert joined.gram().matrix.tolist() == (with_one.T @ with_one).tolist()
 
-    gram = np.array([[s["D*D"], s["D"]], [s["D"], s.count]])
-    moments = np.array([s["C*D"], s["C"]])
+    sums = joined.gram().matrix
+    gram, moments = sums[np.ix_([3, 0], [3, 0])], sums[[3, 0], 2]
     assert gram.tolist() == [[80, 24], [24, 8]]
     assert moments.tolist() == [66, 22]
-    theta = np.linalg.solve(gram, moments)
+    fit = joined.gram().fit(("D",), "C", ridge=0.0)
+    theta = np.array([fit.coefficients[0], fit.intercept])
     np.testing.assert_allclose(theta, [0, 2.75], atol=1e-12)
+    np.testing.assert_allclose(theta, np.linalg.solve(gram, moments), atol=1e-12)
 
     x, y = np.array([[d, 1] for _, _, d in rows]), np.array([c for _, c, _ in rows])
     np.testing.assert_allclose(np.linalg.lstsq(x, y, rcond=None)[0], theta, atol=1e-12)
-    loss = s["C*C"] - 2 * theta @ moments + theta @ gram @ theta
-    np.testing.assert_allclose(loss, ((y - x @ theta) ** 2).sum())
+    np.testing.assert_allclose(fit.rss, ((y - x @ theta) ** 2).sum())
 
 
 def test_the_monomials_of_three_variables() -> None:
     """Orders 1 and 2 of B, C, D as the text lists them."""
-    basis = Element.of_rows(("B", "C", "D"), 3, [[1, 1, 1]]).basis
+    basis = Basis(("B", "C", "D"), 3)
     assert {str(p) for p in basis.monomials[basis.slice(1)]} == {"B", "C", "D"}
     assert {str(p) for p in basis.monomials[basis.slice(2)]} == {"B*B", "B*C", "C*C", "B*D", "C*D", "D*D"}
     third = set(basis.monomials[basis.slice(3)])

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from saibot import __version__
-from saibot.platform.api import datasets, docs, domains, errors, operations, searches, tokens
+from saibot.platform.api import datasets, docs, domains, errors, factors, operations, searches, tokens
 from saibot.platform.api.guard import Guard
 from saibot.platform.service import Platform, open_platform
 from saibot.platform.settings import Settings
@@ -42,7 +42,7 @@ def app_of(platform: Platform) -> FastAPI:
     app.state.platform = platform
     errors.add_to(app)
     app.add_middleware(Guard, platform=platform)
-    for module in (tokens, domains, datasets, searches, operations):
+    for module in (tokens, domains, datasets, factors, searches, operations):
         app.include_router(module.router)
     app.include_router(operations.plain_router)
     docs.add_to(app)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import Field, StringConstraints
 
 from saibot.platform.accounts import NAME
-from saibot.wire import CorpusEntry, Dataset, Domain, ErrorFacts, Role, Search, Shape, Token
+from saibot.wire import CorpusEntry, Dataset, Domain, ErrorFacts, FactorsEntry, Role, Search, Shape, Token
 
 Item = TypeVar("Item", bound=Shape)
 
@@ -46,6 +46,10 @@ class DatasetList(Listed[Dataset]):
 
 
 class CorpusList(Listed[CorpusEntry]):
+    pass
+
+
+class FactorsList(Listed[FactorsEntry]):
     pass
 
 

@@ -64,7 +64,7 @@ class Runner:
             self._busy[number] = row["account"]
         id, started = row["id"], time.monotonic()
         try:
-            outcome = self._attempt(worker, id, row["options"], row["target"])
+            outcome = self._attempt(worker, id, row["options"], row["target"], row["account"])
         except Exception as problem:
             self._log.failure("a search could not be run", problem, search=id)
             hint = "Ask again; if it stays, tell the platform's admin the id of the search."
@@ -91,7 +91,7 @@ class Runner:
             if self._stopped.wait(LOOK_SECONDS):
                 return  # the next start says that it failed
 
-    def _attempt(self, worker: WorkerProcess, id: str, options: str, target: str) -> Outcome:
+    def _attempt(self, worker: WorkerProcess, id: str, options: str, target: str, account: str) -> Outcome:
         progress: Callable[[str, float | None], None] = lambda stage, part: self._searches.progress(id, stage, part)  # noqa: E731
         progress("taking in what was published lately", None)
         self._shards.catch_up()
@@ -100,6 +100,7 @@ class Runner:
             "folder": str(self._searches.folder / id),
             "corpus": str(self._shards.folder),
             "question": options,
+            "account": account,
             "addable": list(self._catalog.addable(target)),
         }
         stopping = False

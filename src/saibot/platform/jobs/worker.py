@@ -39,6 +39,8 @@ def main() -> None:
         try:
             if "pack" in task:
                 _say(answers, pack(task["pack"]))
+            elif "learn" in task:
+                _say(answers, learn(task["learn"]))
             else:
                 _say(answers, run(task, lambda stage, part: _say(answers, {"stage": stage, "part": part})))
         except Exception as problem:
@@ -61,8 +63,23 @@ def _say(answers: TextIO, message: dict[str, Any]) -> None:
 def pack(task: dict[str, Any]) -> dict[str, Any]:
     """Change the shards."""
     packing = _packing(task["folder"])
-    answer: dict[str, Any] = packing.apply(add=task["add"], remove=task["remove"])
+    from saibot.search.corpus import PreparedValues
+
+    install = [PreparedValues(**one) for one in task["install"]]
+    answer: dict[str, Any] = packing.apply(add=task["add"], remove=task["remove"], install=install)
     return answer | {"done": True}
+
+
+def learn(task: dict[str, Any]) -> dict[str, Any]:
+    """Write what sketches have in common, and the values that it improves, beside what is in use."""
+    from dataclasses import asdict
+
+    from saibot.search.corpus import Corpus
+    from saibot.search.learning import lessons
+
+    corpus = Corpus(Path(task["folder"]))
+    found = lessons(corpus, providers=task["providers"], teachers=set(task["teachers"]))
+    return {"prepared": [asdict(prepared) for prepared in found], "done": True}
 
 
 @lru_cache(1)
@@ -86,9 +103,9 @@ def run(task: dict[str, Any], progress: Any) -> dict[str, Any]:
             continue  # a shard was rewritten between the index and now: look at the index again
         except SaibotError as problem:
             return {"refused": error_document(problem)["error"]}
-        from saibot.platform.storage.files import write_durably
+        from saibot.safe_file import write_safely
 
-        write_durably(Path(task["folder"]) / "result.json", found.text().encode())
+        write_safely(Path(task["folder"]) / "result.json", found.text().encode())
         return {"done": True}
     raise AssertionError
 
@@ -120,7 +137,8 @@ def _search(task: dict[str, Any], progress: Any) -> Result:
         features=question.features,
         domains=KnownDomains.of(registry=DomainRegistry(Path(task["corpus"]) / "domains")),
     )
-    found = search(request, AddableCorpus(Path(task["corpus"])), question.options, progress=progress)
+    corpus = AddableCorpus(Path(task["corpus"])).for_provider(task["account"])
+    found = search(request, corpus, question.options, progress=progress)
     progress("writing the result", 1.0)
     return result_of(found, request, at_home=False)
 

@@ -1,7 +1,7 @@
 """The web pages: what a browser shows of the platform. Server-rendered, no inline script, nothing from other machines.
 
-`words`, `format` and `charts` turn the API's JSON into text, numbers and Vega specifications; `result` and `report` show
-what a search found; `session` signs people in; `views/` has one module for each page, over the same verbs as the API.
+`views/` has one module for each page, over the same verbs as the API; `session` signs people in. Numbers, words, charts, and
+all that a result consists of come from `saibot.report`, which offline reports are made of, too.
 """
 
 from __future__ import annotations

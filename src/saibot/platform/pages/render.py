@@ -1,55 +1,49 @@
-"""Templates: one environment, autoescaping, undefined names are errors, and the filters that every page uses."""
+"""The pages' templates: the reports' environment with the filters and names that only pages use."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment
 from markupsafe import Markup, escape
 
-from saibot import __version__
-from saibot.platform.pages import format, words
+from saibot.platform.errors import NotFound
+from saibot.report.html import environment
+from saibot.report.picture import STYLESHEET
+from saibot.report.words import key_words
 
 STATIC = Path(__file__).parent / "static"
 
 
 @cache
-def environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("saibot.platform.pages"),
-        autoescape=select_autoescape(default=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    for name in ("number", "signed", "fixed", "percent", "count", "with_error", "size", "day", "minute", "several"):
-        made.filters[name] = getattr(format, name)
-    made.filters["data"] = data_block
+def pages() -> Environment:
+    made = environment("saibot.platform.pages")
     made.filters["prose"] = prose
-    made.globals.update(version=__version__, asset=asset, key_words=words.key_words)
+    made.globals |= {"asset": asset, "key_words": key_words}
     return made
 
 
 def render(template: str, **context: Any) -> str:
-    return environment().get_template(template).render(**context)
+    return pages().get_template(template).render(**context)
 
 
 @cache
 def asset(name: str) -> str:
     """The address of a static file, with a digest of its content: browsers may keep it for ever."""
-    digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+    digest = hashlib.sha256(static_file(name).read_bytes()).hexdigest()[:12]
     return f"/static/{name}?v={digest}"
 
 
-def data_block(document: Any) -> Markup:
-    """JSON for a `<script type="application/json">`, in which no text can end the element or open a comment."""
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+def static_file(name: str) -> Path:
+    """Where a static file lies: the pages' own, or the stylesheet that they share with reports."""
+    known = {path.name: path for path in (STYLESHEET, *STATIC.iterdir())}
+    if name not in known:
+        raise NotFound("there is no such file.", hint="The catalogue is at /.")
+    return known[name]
 
 
 def prose(text: str | None) -> Markup:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from saibot.errors import InvalidSketch
-from saibot.platform.pages.words import plan_rows
 from saibot.platform.publishing import file_name
 from saibot.platform.storage.files import FileStore
+from saibot.report.words import plan_rows
 from saibot.sketch import Sketch, read_sketch
 
 REMEMBERED = 500
@@ -32,7 +31,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class SketchFacts:
-    plan: list[dict[str, Any]]
+    plan: list[list[str]]  # see `words.PLAN_HEADS`
     noise: str
     mu: float | None
     bound: float

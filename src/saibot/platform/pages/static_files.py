@@ -14,8 +14,8 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from saibot.platform.errors import NotFound, Unavailable
-from saibot.platform.pages.render import STATIC
+from saibot.platform.errors import Unavailable
+from saibot.platform.pages.render import static_file
 
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 VEGA = "vega.js"
@@ -63,11 +63,7 @@ class StaticFiles:
             return self._files[name]
 
     def _read(self, name: str) -> bytes:
-        if name == VEGA:
-            return self._vega()
-        if name not in {path.name for path in STATIC.iterdir()}:
-            raise NotFound("there is no such file.", hint="The catalogue is at /.")
-        return (STATIC / name).read_bytes()
+        return self._vega() if name == VEGA else static_file(name).read_bytes()
 
     def _vega(self) -> bytes:
         path = self._cache / vega_name()

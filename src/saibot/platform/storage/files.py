@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from saibot.errors import InvalidInput
+from saibot.safe_file import UNFINISHED, sync_folder, write_safely
 from saibot.sketch import SUFFIX
 
 SKETCH_FILE = re.compile(rf"([0-9a-f]{{2}})/(\1[0-9a-f]{{62}}){re.escape(SUFFIX)}")
 DOMAIN_FILE = re.compile(r"domains/([0-9a-f]{64})\.arrow")
-UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}")
+CUT_OFF = re.compile(rf"([0-9a-f]{{2}}|domains)/{re.escape(UNFINISHED)}.+")
 
 
 class FileStore(Protocol):
@@ -63,7 +63,7 @@ class FolderStore:
         if not path.parent.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             sync_folder(path.parent.parent)
-        write_durably(path, content)
+        write_safely(path, content)
 
     def open(self, name: str) -> BinaryIO:
         return (self.root / name).open("rb")
@@ -79,7 +79,7 @@ class FolderStore:
             for file in files:
                 path = Path(folder) / file
                 name = path.relative_to(self.root).as_posix()
-                if UNFINISHED.fullmatch(file) and is_own(unfinished(name)):  # its writer was killed
+                if CUT_OFF.fullmatch(name):  # its writer was killed
                     path.unlink(missing_ok=True)
                 else:
                     yield name
@@ -130,32 +130,3 @@ class ObjectStore:
 def is_own(name: str) -> bool:
     """Whether this is what the platform calls its files."""
     return bool(SKETCH_FILE.fullmatch(name) or DOMAIN_FILE.fullmatch(name))
-
-
-def unfinished(name: str) -> str:
-    """The name that a file would have got: `ab/.abc.saibot.01234567` is `ab/abc.saibot`."""
-    folder, _, file = name.rpartition("/")
-    return f"{folder}/{file[1:-9]}"
-
-
-def write_durably(path: Path, content: bytes) -> None:
-    """On disk under its name when this returns; before that, not there."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)  # on a full disk half a file would keep it full
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

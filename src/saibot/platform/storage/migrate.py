@@ -15,7 +15,7 @@ from saibot.errors import SaibotError
 from saibot.platform.storage.database import Database
 
 FOLDER = Path(__file__).parent / "migrations"
-LATEST = "0001"
+LATEST = "0002"
 _LOCK = 7_209_482_716  # any number; all saibot processes of one Postgres agree on it
 
 
@@ -23,20 +23,18 @@ class DatabaseTooNew(SaibotError):
     """The database was written by a later version of saibot."""
 
 
-def migrate(database: Database) -> str | None:
-    """The revision it had before, None for a new database."""
+def migrate(database: Database, *, to: str = LATEST) -> str | None:
+    """The revision it had before, None for a new database. `to` is an earlier one where rows of that time are put in."""
     before = revision(database)
     if before == LATEST:
         return before
     from alembic import command
     from alembic.config import Config
-    from alembic.script import ScriptDirectory
     from alembic.util import CommandError
 
     config = Config(stdout=io.StringIO())
     config.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if before is not None and before not in known:
+    if before is not None and before not in revisions():
         raise DatabaseTooNew(
             f"the database has revision {before}, which this version of saibot does not know.",
             hint="Start the version of saibot that wrote it, or a later one.",
@@ -46,10 +44,15 @@ def migrate(database: Database) -> str | None:
             if not database.is_sqlite:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            command.upgrade(config, to)
     except CommandError as problem:
         raise SaibotError(f"the database cannot be migrated: {problem}") from None
     return before
+
+
+def revisions() -> set[str]:
+    """All that there have been."""
+    return {path.name[:4] for path in (FOLDER / "versions").glob("[0-9]*.py")}
 
 
 def revision(database: Database) -> str | None:

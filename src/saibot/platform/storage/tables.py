@@ -78,6 +78,9 @@ versions = Table(
     Column("published", Text, nullable=False),
     Column("account", Plain, nullable=False, index=True),
     Column("packed", Boolean, nullable=False),  # whether the shards have caught up with it
+    Column("holder", String(64), index=True),  # the account that the sketch names, and what that has spent
+    Column("spent_epsilon", Text),
+    Column("spent_delta", Text),
     Index("versions_to_pack", "packed", "dataset"),
 )
 

@@ -11,10 +11,13 @@ Proof: fpm.proof.md
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 
 from saibot.privacy import sensitivity
 from saibot.privacy.calibration import calibrated_mu
 from saibot.privacy.mechanisms.plan import Block, Plan, PlanRequest, Scope, count_released, touched_coordinates, worst_of
+from saibot.privacy.mechanisms.registry import JOIN, UNION, Mechanism
 
 
 def plan(request: PlanRequest) -> Plan:
@@ -70,3 +73,13 @@ def _finish(
 ) -> Plan:
     filled = tuple(Block(b.scope, b.level, b.order, b.sensitivity, sigma) for b in blocks)
     return Plan(request, "laplace" if mu is None else "gaussian", calibration, filled, mu, touched)
+
+
+MECHANISM = Mechanism(
+    "fpm",
+    "The factorized privacy mechanism of the Saibot paper (Algorithm 1): one noise for counts, sums and products.",
+    layouts=(JOIN, replace(UNION, tightest=1)),
+    calibrations=("classical", "analytic"),
+    plan=plan,
+    proof=Path(__file__).with_name("fpm.proof.md"),
+)

@@ -11,12 +11,15 @@ Proof: fpm_opt.proof.md
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 
 from saibot.errors import UnsupportedPlan
 from saibot.privacy import sensitivity
 from saibot.privacy.calibration import calibrated_mu
 from saibot.privacy.mechanisms.fpm import order_sensitivity
 from saibot.privacy.mechanisms.plan import Block, Plan, PlanRequest, touched_coordinates
+from saibot.privacy.mechanisms.registry import JOIN, UNION, Mechanism
 
 
 def plan(request: PlanRequest) -> Plan:
@@ -64,3 +67,13 @@ def _union(request: PlanRequest) -> Plan:
     mu = calibrated_mu(request.budget, calibration, touched=touched) * math.sqrt(request.share)
     block = Block("global", 0, 2, distance, distance / mu, weighted=True, centred=True)
     return Plan(request, "gaussian", calibration, (block,), mu, touched)
+
+
+MECHANISM = Mechanism(
+    "fpm-opt",
+    "The paper's optimised mechanism (Algorithm 2): the budget is split between counts, sums and products.",
+    layouts=(replace(JOIN, tightest=1), replace(UNION, scatter=True)),
+    calibrations=("classical", "analytic"),
+    plan=plan,
+    proof=Path(__file__).with_name("fpm_opt.proof.md"),
+)

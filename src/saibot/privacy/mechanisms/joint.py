@@ -12,7 +12,10 @@ Proof: joint.proof.md
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 
+from saibot.errors import UnsupportedPlan
 from saibot.privacy import sensitivity
 from saibot.privacy.calibration import analytic_mu
 from saibot.privacy.mechanisms.allocation import allocate
@@ -22,12 +25,16 @@ from saibot.privacy.mechanisms.plan import (
     PlanRequest,
     Scope,
     count_released,
+    same_plan,
     touched_coordinates,
     with_sigmas,
     worst_of,
 )
+from saibot.privacy.mechanisms.registry import LOOKUP, SEMIRING, UNION, Mechanism
 from saibot.privacy.neighbours import Neighbours
 from saibot.privacy.sensitivity import Precisions
+
+_ARITHMETIC = 1e-9  # what roundings and another machine's Phi come to
 
 
 def plan(request: PlanRequest) -> Plan:
@@ -65,6 +72,26 @@ def cost(blocks: tuple[Block, ...], scales: list[float], request: PlanRequest) -
         )
 
     return worst_of(request, replace_one=mu(Neighbours.REPLACE_ONE), add_remove=mu(Neighbours.ADD_REMOVE))
+
+
+def confirm(claimed: Plan, tolerance: float) -> bool:
+    """Whether a plan that somebody else made has enough noise for its budget.
+
+    Most plans are simply made again. The proportions that `auto` finds depend on the last digits of a numeric search, so
+    there the noise itself is priced: what one individual can move, in units of the claimed noise, must fit the budget. That
+    is arithmetic, without a search, so hardly any tolerance is left: a block that is nearly free has no more than its price.
+    """
+    request = claimed.request
+    if request.allocation in ("alg2", "equal"):
+        return same_plan(claimed, plan(request), tolerance=tolerance)
+    twin = plan(replace(request, allocation="equal"))
+    if len(claimed.blocks) != len(twin.blocks):
+        return False
+    blocks = with_sigmas(twin.blocks, [block.sigma for block in claimed.blocks])
+    if not all(0 < block.sigma < math.inf for block in blocks):
+        return False
+    expected = Plan(request, twin.noise, twin.calibration, blocks, twin.mu, twin.touched)
+    return same_plan(claimed, expected, tolerance=tolerance) and affordable(expected, tolerance=_ARITHMETIC)
 
 
 def affordable(made: Plan, *, tolerance: float) -> bool:
@@ -108,3 +135,22 @@ def _l1_cost(blocks: tuple[Block, ...], scales: list[float], request: PlanReques
         # A moved key changes two cells by a whole row each, which is never less than changing one cell in place.
         replaced += (2 * row if block.scope == "key" else moved) / scale
     return worst_of(request, replace_one=replaced, add_remove=added)
+
+
+def _check(request: PlanRequest) -> None:
+    if request.allocation == "values" and request.layout != LOOKUP.name:
+        raise UnsupportedPlan("the allocation values goes with the layout lookup.")
+
+
+MECHANISM = Mechanism(
+    "joint",
+    "One joint release: all statistics get their noise together, sized by how far one individual can move all of them at "
+    "once.",
+    layouts=(LOOKUP, SEMIRING, UNION),
+    calibrations=("analytic",),
+    plan=plan,
+    proof=Path(__file__).with_name("joint.proof.md"),
+    allocations=("alg2", "auto", "equal", "values"),
+    check=_check,
+    confirm=confirm,
+)

@@ -11,18 +11,12 @@ from saibot.errors import UnsupportedPlan
 from saibot.privacy.budget import Budget, exact_decimal, plain
 from saibot.privacy.calibration import STEPS_PER_SIGMA
 from saibot.privacy.events import Event, GaussianEvent, PureEvent
+from saibot.privacy.mechanisms.registry import MECHANISMS, Layout, mechanism_named
 from saibot.privacy.neighbours import Neighbours
 
 Scope = Literal["key", "global"]
 Noise = Literal["gaussian", "laplace"]
-
-LAYOUTS: dict[str, tuple[str, ...]] = {
-    "fpm": ("join", "union"),
-    "fpm-opt": ("join", "union"),
-    "joint": ("lookup", "semiring", "union"),
-}
-CALIBRATIONS = ("analytic", "classical")
-ALLOCATIONS = ("alg2", "auto", "equal", "values")
+CALIBRATIONS = {"analytic": "analytically", "classical": "by the classical bound"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +41,8 @@ class PlanRequest:
     extra_touched: int = 0  # coordinates of that purchase, for the integer lemma
 
     def __post_init__(self) -> None:
-        check_layout(self.mechanism, self.layout)
+        mechanism = mechanism_named(self.mechanism)
+        layout = mechanism.layout(self.layout)
         if self.features < 1:
             raise UnsupportedPlan(f"a sketch needs at least one feature, not {self.features}.")
         if not self.bound_squared.is_finite() or self.bound_squared <= 0:
@@ -56,9 +51,9 @@ class PlanRequest:
             raise UnsupportedPlan("the norm bound must lie between 1e-15 and 1e15.")
         if not 1 <= self.order <= 6:
             raise UnsupportedPlan(f"the order must be between 1 and 6, not {self.order}.")
-        if self.layout == "lookup" and self.order != 2:
-            raise UnsupportedPlan("layout lookup is for linear regression: its order is 2.")
-        if not 1 <= self.levels <= 8 or (self.levels > 1 and self.layout != "lookup"):
+        if layout.only_order not in (None, self.order):
+            raise UnsupportedPlan(f"layout {layout.name} is for linear regression: its order is {layout.only_order}.")
+        if not 1 <= self.levels <= 8 or (self.levels > 1 and not layout.levels):
             raise UnsupportedPlan("several key levels (at most 8) go with layout lookup.")
         if self.rows_per_individual < 1:
             raise UnsupportedPlan(f"an individual owns at least one row, not {self.rows_per_individual}.")
@@ -66,14 +61,18 @@ class PlanRequest:
             raise UnsupportedPlan("the row count is public under replace-one with one row per individual only.")
         if self.calibration not in (None, *CALIBRATIONS):
             raise UnsupportedPlan(f"calibration is one of {', '.join(CALIBRATIONS)}.")
-        if self.allocation is not None and self.mechanism != "joint":
-            raise UnsupportedPlan("--allocation goes with the mechanism joint.")
-        if self.allocation not in (None, *ALLOCATIONS):
-            raise UnsupportedPlan(f"allocation is one of {', '.join(ALLOCATIONS)}.")
-        if self.allocation == "values" and self.layout != "lookup":
-            raise UnsupportedPlan("the allocation values goes with the layout lookup.")
-        if self.mechanism == "joint" and self.calibration == "classical":
-            raise UnsupportedPlan("joint is calibrated analytically; classical goes with fpm and fpm-opt.")
+        if self.calibration not in (None, *mechanism.calibrations):
+            others = [one.name for one in MECHANISMS.values() if self.calibration in one.calibrations]
+            own = " or ".join(CALIBRATIONS[one] for one in mechanism.calibrations)
+            raise UnsupportedPlan(
+                f"{self.mechanism} is calibrated {own}; {self.calibration} goes with {' and '.join(others)}."
+            )
+        if self.allocation is not None and not mechanism.allocations:
+            others = [one.name for one in MECHANISMS.values() if one.allocations]
+            raise UnsupportedPlan(f"--allocation goes with the mechanism {' or '.join(others)}.")
+        if self.allocation not in (None, *mechanism.allocations):
+            raise UnsupportedPlan(f"allocation is one of {', '.join(mechanism.allocations)}.")
+        mechanism.check(self)
         if not 0 < self.share <= 1 or self.extra_touched < 0:
             raise UnsupportedPlan("a release's share of the budget must be in (0, 1].")
         if self.rows is not None and self.rows < 1:
@@ -86,8 +85,12 @@ class PlanRequest:
         return math.sqrt(self.bound_squared)
 
     @property
+    def layout_facts(self) -> Layout:
+        return mechanism_named(self.mechanism).layout(self.layout)
+
+    @property
     def keyed(self) -> bool:
-        return self.layout != "union"
+        return self.layout_facts.keyed
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -121,14 +124,6 @@ class PlanRequest:
             share=exact_decimal(fields.pop("share"), name="share"),
             **fields,
         )
-
-
-def check_layout(mechanism: str, layout: str) -> None:
-    """Refuse a mechanism or layout that has no proof here."""
-    if mechanism not in LAYOUTS:
-        raise UnsupportedPlan(f"mechanism {mechanism!r} is not known; there are {', '.join(LAYOUTS)}.")
-    if layout not in LAYOUTS[mechanism]:
-        raise UnsupportedPlan(f"layout {layout!r} does not go with {mechanism}; it has {', '.join(LAYOUTS[mechanism])}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +196,26 @@ class Plan:
             "blocks": [block.to_json() for block in self.blocks],
             "request": self.request.to_json(),
         }
+
+
+def same_plan(one: Plan, other: Plan, *, tolerance: float = 1e-6) -> bool:
+    """Whether two plans promise the same; noise may differ by the rounding of another machine's libraries."""
+    if (one.request, one.noise, one.calibration, one.touched) != (
+        other.request,
+        other.noise,
+        other.calibration,
+        other.touched,
+    ):
+        return False
+    if len(one.blocks) != len(other.blocks):
+        return False
+    close = all(
+        (a.scope, a.level, a.order, a.weighted, a.centred) == (b.scope, b.level, b.order, b.weighted, b.centred)
+        and math.isclose(a.sigma, b.sigma, rel_tol=tolerance)
+        and math.isclose(a.sensitivity, b.sensitivity, rel_tol=tolerance)
+        for a, b in zip(one.blocks, other.blocks, strict=True)
+    )
+    return close and math.isclose(one.mu or 0.0, other.mu or 0.0, rel_tol=tolerance)
 
 
 def touched_coordinates(blocks: tuple[Block, ...], request: PlanRequest) -> int:

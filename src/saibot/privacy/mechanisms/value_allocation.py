@@ -6,8 +6,8 @@ a_l = (1 + 1/(3m)) (s d_l/n)^2, s the noise of a sum at the whole budget. What s
 is convex in the shares: p_l = (sqrt(a_l/lambda) - a_l/t_l)_+ with the lambda for which they add up to 1. Half of the
 precision is then divided evenly, because t_l is typical and not known.
 
-Counts get the noise that the sums leave them for free (A1), the whole table's blocks a hundredth of the precision each: they
-give the overall mean and the rows' variance, which need little.
+Counts get the noise that the sums leave them for free (mathematics.md, "Sensitivity"), the whole table's blocks a hundredth
+of the precision each: they give the overall mean and the rows' variance, which need little.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def test_a_damaged_slice_is_made_anew_without_fetching_anything_again(fake, sket
     fake.add(sketches[0])
     published = Published(fake.client(), SketchCache(tmp_path))
     folder = published.corpus()[0].folder
-    (folder / "index.json").write_text("{")
+    (folder / "corpus.sqlite").write_text("{")
     assert published.corpus()[0].digests == (sketches[0].digest,)
     assert len(fake.asked_for("/v1/sketches/.*")) == 1
 

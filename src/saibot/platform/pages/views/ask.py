@@ -20,6 +20,7 @@ NUMBERS = {"steps": "Most steps", "confidence": "Confidence", "shown": "Candidat
 CHECKS = {
     "joins": "New columns",
     "unions": "New rows",
+    "shared": "Columns of what tables have in common",
     "hops": "Columns one hop further",
     "whole_datasets": "Whole datasets",
     "strategy": "Every combination",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
+from decimal import Decimal, localcontext
 from typing import Any
 
 from starlette.responses import Response
@@ -10,9 +12,9 @@ from starlette.responses import Response
 from saibot.platform.catalog import Filter
 from saibot.platform.errors import NotAllowed, Unusable
 from saibot.platform.pages.sketch_facts import SketchReader
-from saibot.platform.pages.spending import spent
 from saibot.platform.pages.visit import Visit, in_thread
 from saibot.platform.pagination import read_cursor, write_cursor
+from saibot.privacy.budget import EXACT, plain
 from saibot.wire import Token
 
 LIMIT = 100
@@ -66,10 +68,21 @@ def _tables(visit: Visit, reader: SketchReader, datasets: list[dict[str, Any]]) 
             "name": name,
             "title": group[0]["title"],
             "datasets": group,
-            "spent": spent(budget for dataset in group for budget in dataset["budgets"]),
+            "spent": _spent(budget for dataset in group for budget in dataset["budgets"]),
         }
         for name, group in by_name.items()
     ]
+
+
+def _spent(budgets: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Basic composition: epsilons add, deltas add. The provider's own ledger adds Gaussian releases up more tightly; it also
+    knows of releases that were never published. This bound holds for whatever the published sketches hold."""
+    epsilon = delta = Decimal(0)
+    with localcontext(EXACT):
+        for budget in budgets:
+            epsilon += Decimal(budget["epsilon"])
+            delta += Decimal(budget["delta"])
+    return {"epsilon": plain(epsilon), "delta": plain(delta)}
 
 
 def _budgets(visit: Visit, reader: SketchReader, dataset: dict[str, Any]) -> list[dict[str, str]]:

@@ -6,9 +6,9 @@ from typing import Any
 
 from starlette.responses import Response
 
-from saibot.platform.pages import charts, words
 from saibot.platform.pages.sketch_facts import SketchFacts, SketchReader
 from saibot.platform.pages.visit import Visit
+from saibot.report import sketch_charts, words
 
 NEIGHBOURS = 6
 
@@ -27,9 +27,9 @@ def show(visit: Visit, reader: SketchReader) -> Response:
         dataset=dataset,
         facts=facts,
         features=features,
-        profile_chart=charts.profile(features) if profile else None,
+        profile_chart=sketch_charts.profile(features) if profile else None,
         correlations=correlations,
-        correlations_chart=charts.correlations(names, correlations) if correlations and len(names) <= 40 else None,
+        correlations_chart=sketch_charts.correlations(names, correlations) if correlations and len(names) <= 40 else None,
         names=names,
         protection=_protection(dataset, facts),
         mechanism_words=mechanism,

@@ -15,12 +15,13 @@ from starlette.responses import JSONResponse, Response
 from saibot.errors import InvalidInput, SaibotError
 from saibot.estimate.preview import Preview, preview
 from saibot.platform.errors import TooManyRequests
-from saibot.platform.pages import charts
 from saibot.platform.pages.render import render
 from saibot.platform.pages.visit import Visit
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.budget import exact_decimal
-from saibot.privacy.mechanisms import PlanRequest
+from saibot.privacy.mechanisms import DEFAULT, PlanRequest, mechanism_named
+from saibot.report import sketch_charts
+from saibot.report.words import preview_rows
 
 CURVE = ("0.1", "0.2", "0.5", "1", "2", "4", "8")
 MOST = {"rows": 10**9, "keys": 10**7, "features": 100}
@@ -70,11 +71,12 @@ def answer(asked: Asked) -> dict[str, Any]:
             expected = _preview(asked)
             points = _curve(asked) if expected.reliability is not None else ()
     except SaibotError as problem:
-        return {"expected": None, "problem": problem, "chart": None, "command": ""}
+        return {"expected": None, "rows": [], "problem": problem, "chart": None, "command": ""}
     finally:
         _WAITING.release()
-    chart = charts.reliability(points, float(asked.epsilon)) if points else None
-    return {"expected": expected, "problem": None, "chart": chart, "command": _command(asked)}
+    chart = sketch_charts.reliability(points, float(asked.epsilon)) if points else None
+    rows = preview_rows(expected.to_json())
+    return {"expected": expected, "rows": rows, "problem": None, "chart": chart, "command": _command(asked)}
 
 
 @lru_cache(4096)
@@ -91,8 +93,8 @@ def _preview(asked: Asked) -> Preview:
         raise InvalidInput("the norm bound must be greater than 0.")
     sizes = (keys,) if keys else ()
     request = PlanRequest(
-        mechanism="joint",
-        layout="lookup" if sizes else "union",
+        mechanism=DEFAULT,
+        layout=mechanism_named(DEFAULT).default_layout(keyed=bool(sizes)).name,
         features=features,
         bound_squared=bound * bound if bound is not None else Decimal(features),
         order=2,

@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from saibot.platform.api import searches as api
 from saibot.platform.clock import today
-from saibot.platform.pages.report import report_html
-from saibot.platform.pages.result import ResultView, file_name, result_csv, view_result
 from saibot.platform.pages.visit import Visit, in_thread
 from saibot.platform.pagination import read_cursor, write_cursor
+from saibot.report.html import report_html
+from saibot.report.result import ResultView, file_name, result_csv, view_result
 from saibot.wire import Search
 
 LIMIT = 50
@@ -37,7 +37,7 @@ def show(visit: Visit) -> Response:
     search = visit.platform.searches.show(visit.caller, visit.request.path_params["id"])
     own = search.requester == visit.caller.name
     if search.status == "done" and own:
-        return visit.page("result.html", here="searches", search=search, view=_view(visit), drawings={})
+        return visit.page("result.html", here="searches", search=search, view=_view(visit))
     return visit.page(
         "search.html",
         here="searches",

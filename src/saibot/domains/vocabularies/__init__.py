@@ -1,0 +1,36 @@
+"""Key vocabularies that ship: countries, regions, currencies, languages, diagnoses, hours. Read when they are asked for."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from saibot.domains.domain import KeyDomain
+from saibot.domains.errors import UnknownDomain
+from saibot.domains.vocabularies.vocabulary import Package, Vocabulary
+
+__all__ = ["Package", "Vocabulary", "catalogue", "shipped", "vocabulary"]
+
+FAMILIES = ("countries", "united_states", "nuts", "diseases", "clock")
+
+
+@cache
+def catalogue() -> dict[str, Vocabulary]:
+    """All that ship, by id, described without reading their keys."""
+    modules = [import_module(f"{__name__}.{family}") for family in FAMILIES]
+    return {one.id: one for module in modules for one in module.VOCABULARIES}
+
+
+def shipped(id: str, version: int | None = None) -> Vocabulary | None:
+    """The vocabulary with this id and version, the only version there is where none is named."""
+    found = catalogue().get(id)
+    return found if found is not None and version in (None, found.version) else None
+
+
+def vocabulary(id: str, version: int | None = None) -> KeyDomain:
+    """The key domain of a shipped vocabulary with all its coarser levels: `vocabulary("iso-country")`."""
+    found = shipped(id, version)
+    if found is None:
+        named = repr(id) if version is None else f"{id!r} version {version}"
+        raise UnknownDomain(named, hint="`saibot domains list` shows those that ship with Saibot.")
+    return found.domain

@@ -1,0 +1,208 @@
+"""Vega-Lite specifications of all charts: pages draw them in the browser, `picture` as SVG, PNG or PDF.
+
+Colours are names such as `@chart-main`. Whoever draws replaces them by the stylesheet's colours, so one specification serves
+light and dark. Marks differ in shape or dash where they differ in colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from saibot.report.format import fixed, percent, signed
+
+if TYPE_CHECKING:
+    from saibot.report.result import RankedEntry, Stage
+
+Spec = dict[str, Any]
+Row = Mapping[str, Any]
+MOST_ROWS = 30
+
+CONFIG: Spec = {
+    "background": None,
+    "font": "-apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, Noto Sans, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": "@ink",
+        "titleColor": "@muted",
+        "gridColor": "@chart-grid",
+        "domain": False,
+        "ticks": False,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+        "labelPadding": 6,
+        "titlePadding": 10,
+    },
+    "text": {"color": "@ink", "fontSize": 12},
+    "legend": {"labelColor": "@ink", "labelFontSize": 12},
+    "title": {"color": "@ink", "subtitleColor": "@muted", "anchor": "start", "fontSize": 14, "subtitleFontSize": 12},
+}
+LEGEND: Spec = {
+    "orient": "top",
+    "title": None,
+    "offset": 6,
+    "direction": "vertical",  # beside each other they would not fit a narrow screen
+    "rowPadding": 4,
+    "symbolOpacity": 1,
+    "symbolStrokeWidth": 0,
+}
+SIZES = {"circle": 90, "diamond": 150}  # square pixels at which shapes look equally large
+POINT: Spec = {"type": "point", "filled": True, "opacity": 1, "stroke": "@surface", "strokeWidth": 1.5}
+
+
+def chart(rows: Sequence[Row], *, description: str, **parts: Any) -> Spec:
+    """A specification of these rows; whoever draws it chooses the width."""
+    return {
+        "description": description,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "data": {"values": list(rows)},
+        "config": CONFIG,
+        **parts,
+    }
+
+
+def name_axis(field: str, order: Sequence[str], **more: Any) -> Spec:
+    """A vertical axis of names, in the order given and shortened where they are long."""
+    axis = {"title": None, "labelLimit": 210, "grid": False, **more}
+    return {"field": field, "type": "nominal", "sort": list(order), "axis": axis}
+
+
+def intervals(
+    rows: Sequence[Row], *, kinds: Mapping[str, tuple[str, str]], axis: str, description: str, tooltip: Sequence[Spec]
+) -> Spec:
+    """Rows with a `label`, a `middle` between `low` and `high`, and a `kind`; `kinds` has the colour and the shape of each.
+
+    A row may have a `claim`, which is marked by a stroke across it.
+    """
+    x = {"type": "quantitative", "axis": {"title": axis, "tickCount": 6}}
+    shape = {"domain": list(kinds), "range": [shape for _, shape in kinds.values()]}
+    colour = {"domain": list(kinds), "range": [colour for colour, _ in kinds.values()]}
+    size = {"domain": list(kinds), "range": [SIZES[shape] for _, shape in kinds.values()]}
+    layers: list[Spec] = [
+        {
+            "data": {"values": [{"zero": 0}]},
+            "mark": {"type": "rule", "strokeDash": [3, 3]},
+            "encoding": {"x": {"field": "zero", **x}, "y": None, "color": {"value": "@line-strong"}},
+        },
+        {
+            "mark": {"type": "rule", "strokeWidth": 3, "strokeCap": "round", "opacity": 0.75},
+            "encoding": {"x": {"field": "low", **x}, "x2": {"field": "high"}, "tooltip": list(tooltip)},
+        },
+        {
+            "mark": POINT,
+            "encoding": {
+                "x": {"field": "middle", **x},
+                "shape": {"field": "kind", "scale": shape, "legend": LEGEND},
+                "size": {"field": "kind", "type": "nominal", "scale": size, "legend": None},
+                "tooltip": list(tooltip),
+            },
+        },
+    ]
+    if any("claim" in row for row in rows):
+        stroke = {"type": "tick", "orient": "vertical", "thickness": 2, "size": 16}
+        layers.append({"mark": stroke, "encoding": {"x": {"field": "claim", **x}, "color": {"value": "@ink"}}})
+    return chart(
+        rows,
+        description=description,
+        height=22 * len(rows),
+        encoding={
+            "y": name_axis("label", [row["label"] for row in rows]),
+            "color": {"field": "kind", "scale": colour, "legend": LEGEND},
+        },
+        layer=layers,
+    )
+
+
+def gains(candidates: Sequence[RankedEntry]) -> Spec:
+    """Candidates by themselves: gain in R² and where it lies, the taken ones in colour and as diamonds."""
+    rows = [
+        {
+            "label": one.label,
+            "middle": one.entry.gain,
+            "low": one.entry.interval[0],
+            "high": one.entry.interval[1],
+            "kind": "not taken" if one.step is None else "taken",
+            "told": f"{signed(one.entry.gain)} ({fixed(one.entry.interval[0])} to {fixed(one.entry.interval[1])})",
+            "signal": percent(one.entry.reliability),
+        }
+        for one in candidates[:MOST_ROWS]
+    ]
+    return intervals(
+        rows,
+        kinds={"taken": ("@chart-main", "diamond"), "not taken": ("@chart-quiet", "circle")},
+        axis="gain in R²",
+        description="Gain in R² of each candidate by itself, with its interval. The table below has the same numbers.",
+        tooltip=[
+            {"field": "label", "title": "candidate"},
+            {"field": "told", "title": "gain in R²"},
+            {"field": "signal", "title": "signal in its values"},
+        ],
+    )
+
+
+def path(stages: Sequence[Stage]) -> Spec:
+    """R² step by step, on the training rows and, where there are any that noise leaves readable, on the held-out ones."""
+    rows = []
+    for place, stage in enumerate(stages):
+        for r2, kind in ((stage.model.train_r2, "training rows"), (stage.readable, "held-out rows")):
+            if r2 is not None:
+                rows.append({"place": place, "label": stage.label, "r2": r2, "rows": kind, "told": fixed(r2)})
+    looks = {"training rows": ("@chart-main", "circle", [1, 0]), "held-out rows": ("@chart-second", "square", [6, 4])}
+    drawn = {kind: look for kind, look in looks.items() if any(row["rows"] == kind for row in rows)}
+
+    def by_kind(look: int) -> Spec:
+        scale = {"domain": list(drawn), "range": [each[look] for each in drawn.values()]}
+        return {"field": "rows", "type": "nominal", "scale": scale, "legend": LEGEND}
+
+    def told(look: Spec, colour: str) -> Spec:
+        return {
+            "transform": [{"filter": f"datum.rows == '{list(drawn)[-1]}'"}],
+            "mark": {"type": "text", "align": "left", "dx": 9, "dy": -7, **look},
+            "encoding": {"text": {"field": "told"}, "color": {"value": colour}},
+        }
+
+    return chart(
+        rows,
+        description="R² of the model after each step. The table below has the same numbers.",
+        height=44 * len(stages),
+        encoding={
+            "y": name_axis("label", [stage.label for stage in stages]),
+            "x": {
+                "field": "r2",
+                "type": "quantitative",
+                "scale": {"zero": False, "padding": 46},
+                "axis": {"title": "R²", "tickCount": 5},
+            },
+            "color": by_kind(0),
+            "order": {"field": "place"},
+        },
+        layer=[
+            {"mark": {"type": "line", "strokeWidth": 2.5}, "encoding": {"strokeDash": by_kind(2) | {"legend": None}}},
+            {
+                "mark": {**POINT, "size": 90},
+                "encoding": {
+                    "shape": by_kind(1),
+                    "tooltip": [{"field": "label", "title": "model"}, {"field": "rows"}, {"field": "told", "title": "R²"}],
+                },
+            },
+            told({"stroke": "@surface", "strokeWidth": 4}, "@surface"),  # lines pass below the numbers
+            told({}, "@ink"),
+        ],
+    )
+
+
+def side_by_side(panels: Mapping[str, Spec], *, title: str, subtitle: str, width: int) -> Spec:
+    """Charts as one specification, each under its name."""
+    shared = ("config", "autosize")
+    return {
+        "title": {"text": title, "subtitle": subtitle, "fontSize": 16, "offset": 16},
+        "config": CONFIG,
+        "padding": 16,
+        "spacing": 36,
+        "hconcat": [
+            {name: part for name, part in spec.items() if name not in shared} | {"title": told, "width": width}
+            for told, spec in panels.items()
+        ],
+        "resolve": {"scale": {"color": "independent", "shape": "independent"}},
+    }

@@ -1,0 +1,108 @@
+"""Numbers, dates, sizes and strangers' text as people read them."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+
+NOTHING = "–"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Significant digits without needless zeros; powers of ten only where they save reading."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    if value == 0:
+        return "0"
+    if not 1e-4 <= abs(value) < 1e9:
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+        return f"{_minus(mantissa)}×10{_raised(int(exponent))}"
+    places = max(digits - 1 - math.floor(math.log10(abs(value))), 0)
+    text = f"{value:,.{places}f}"
+    return _minus(text.rstrip("0").rstrip(".") if "." in text else text)
+
+
+def signed(value: float | None, places: int = 3) -> str:
+    """A gain or a slope: the sign is part of the message."""
+    return NOTHING if value is None else _minus(f"{value:+.{places}f}")
+
+
+def fixed(value: float | None, places: int = 3) -> str:
+    """The same number of places in every row of a column."""
+    return NOTHING if value is None else _minus(f"{value:.{places}f}")
+
+
+def percent(share: float | None, places: int = 0) -> str:
+    """A share of something; small shares keep a digit, so that little does not read as none."""
+    if share is None or not math.isfinite(share):
+        return NOTHING
+    if 0 < abs(share) < 0.01 and places == 0:
+        return f"{number(100 * share, 2)} %"
+    return f"{_minus(f'{100 * share:.{places}f}')} %"
+
+
+def count(value: float | None) -> str:
+    return NOTHING if value is None else f"{round(value):,}"
+
+
+def with_error(value: float | None, error: float | None, unit: str = "") -> str:
+    """`12.3 ± 0.4 minute`, no more digits than the error leaves a meaning to."""
+    if value is None:
+        return NOTHING
+    if not error or not math.isfinite(error):
+        return f"{number(value)} {unit}".rstrip()
+    places = max(1 - math.floor(math.log10(error)), 0)
+    if places > 8 or abs(value) >= 1e9:
+        return f"{number(value)} ± {number(error, 2)} {unit}".rstrip()
+    return f"{_minus(f'{value:,.{places}f}')} ± {error:,.{places}f} {unit}".rstrip()
+
+
+def size(content: int | None) -> str:
+    """Bytes, kilobytes, megabytes."""
+    if content is None:
+        return NOTHING
+    amount, units = float(content), ["bytes", "kB", "MB", "GB"]
+    while amount >= 1000 and len(units) > 1:
+        amount, units = amount / 1000, units[1:]
+    return f"{amount:,.0f} {units[0]}" if units[0] == "bytes" or amount >= 100 else f"{amount:,.1f} {units[0]}"
+
+
+def day(moment: str | datetime | date | None) -> str:
+    """`5 March 2026`, from an ISO text or a date."""
+    if moment is None or moment == "":
+        return NOTHING
+    if isinstance(moment, str):
+        moment = datetime.fromisoformat(moment)
+    return f"{moment.day} {moment:%B %Y}"
+
+
+def minute(moment: str | datetime | None) -> str:
+    """`5 March 2026, 14:03 UTC`."""
+    if moment is None or moment == "":
+        return NOTHING
+    if isinstance(moment, str):
+        moment = datetime.fromisoformat(moment)
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return f"{day(moment)}, {moment:%H:%M} UTC"
+
+
+def plural(amount: float | None, one: str, many: str | None = None) -> str:
+    """`1 key`, `1,500 keys`."""
+    if amount is None:
+        return NOTHING
+    return f"{count(amount)} {one if round(amount) == 1 else many or one + 's'}"
+
+
+def plain_text(text: object, *, most: int = 2000) -> str:
+    """Text of strangers as it may be shown in a terminal: one line, nothing that moves the cursor."""
+    shown = "".join(letter if letter.isprintable() else " " for letter in str(text))
+    return shown if len(shown) <= most else shown[:most] + "…"
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")
+
+
+def _raised(exponent: int) -> str:
+    return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

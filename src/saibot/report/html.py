@@ -1,0 +1,96 @@
+"""Results as HTML: the templates that pages and reports share, and reports as one file each.
+
+Such a file runs no script and fetches nothing, follows light and dark, and prints well.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from saibot import __version__
+from saibot.errors import InvalidInput
+from saibot.report import format
+from saibot.report.extra import missing
+from saibot.report.picture import drawing, load_vl_convert, stylesheet
+from saibot.report.result import view_result
+from saibot.safe_file import write_safely
+from saibot.wire import Result
+
+try:
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
+    from markupsafe import Markup
+except ImportError as problem:
+    raise missing(problem) from None
+
+OWN = "saibot.report"
+FILTERS = ("number", "signed", "fixed", "percent", "count", "with_error", "size", "day", "minute", "plural")
+
+
+def environment(package: str = OWN) -> Environment:
+    """The templates of a package beside those of this room; autoescaping, and undefined names are errors.
+
+    `offline` says whether the page is a file by itself: charts are then drawn here, otherwise by the page's script.
+    """
+    made = Environment(
+        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, OWN))]),
+        autoescape=select_autoescape(default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {name: getattr(format, name) for name in FILTERS}
+    made.filters |= {"data": data_block, "drawn": lambda spec: Markup(drawing(spec))}
+    made.globals |= {"version": __version__, "offline": False}
+    return made
+
+
+def data_block(document: Any) -> Markup:
+    """JSON for a `<script type="application/json">`, in which no text can end the element or open a comment."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def offline_page(template: str, *, package: str = OWN, created: str | None = None, **context: Any) -> str:
+    """A file by itself, from a template that extends `report.html`; `created` is the day on it: today unless given."""
+    style = stylesheet()
+    return (
+        _offline(package)
+        .get_template(template)
+        .render(
+            style=Markup(style),
+            style_digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+            created=datetime.now(UTC).date().isoformat() if created is None else created,
+            **context,
+        )
+    )
+
+
+def report_html(document: Result | Mapping[str, Any], *, created: str | None = None) -> str:
+    """A search's result as one HTML file."""
+    return offline_page("result_report.html", created=created, view=view_result(document))
+
+
+def write_report(document: Result | Mapping[str, Any], path: Path) -> None:
+    check_can_write(path)
+    write_safely(path, report_html(document).encode())
+
+
+def check_can_write(path: Path) -> None:
+    """Refuse what cannot be written before anything takes time."""
+    load_vl_convert()
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InvalidInput(f"a report is an .html file, not {path.name}.")
+
+
+@cache
+def _offline(package: str) -> Environment:
+    made = environment(package)
+    made.globals["offline"] = True
+    return made

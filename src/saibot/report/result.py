@@ -1,0 +1,191 @@
+"""A search's result as the pages, the report and the CSV file show it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from saibot.report import charts
+from saibot.report.format import percent, plural
+from saibot.search.rankings import RANKINGS
+from saibot.wire import Entry, Measured, Result
+
+COLUMNS = (
+    *("rank", "dataset", "feature", "kind", "key", "gain", "lower", "upper"),
+    *("potential", "potential_lower", "potential_upper", "expected"),
+    *("coefficient", "coefficient_lower", "coefficient_upper"),
+    *("reliability", "privacy_share", "coverage", "rows", "step", "note", "digest"),
+)
+
+
+@dataclass(frozen=True)
+class RankedEntry:
+    """A ranked candidate at its place; `step` is the one that took it."""
+
+    entry: Entry
+    place: int
+    label: str  # one of its own, for charts
+    step: int | None
+
+    @property
+    def noise_share(self) -> float | None:
+        return None if self.entry.reliability is None else 1 - self.entry.reliability
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The model after a step; number 0 is the base model."""
+
+    number: int
+    label: str
+    added: str
+    on: str
+    model: Measured
+
+    @property
+    def readable(self) -> float | None:
+        """The held-out R², unless its noise leaves it no meaning."""
+        return None if self.model.unclear else self.model.test_r2
+
+
+@dataclass(frozen=True)
+class ResultView:
+    """A result with labels, places and the step that took each candidate."""
+
+    result: Result
+    entries: tuple[RankedEntry, ...]
+    path: tuple[Stage, ...]  # the base model first
+    several_keys: bool
+
+    @property
+    def target(self) -> str:
+        return self.result.target
+
+    @property
+    def private(self) -> bool:
+        return self.result.private
+
+    @property
+    def held_out(self) -> bool:
+        return all(stage.model.test_r2 is not None for stage in self.path)
+
+    @property
+    def unclear(self) -> bool:
+        """Whether the held-out part is too small for its own privacy noise."""
+        return any(stage.model.unclear for stage in self.path)
+
+    @property
+    def with_potential(self) -> bool:
+        return any(entry.potential is not None for entry in self.result.ranked)
+
+    @property
+    def with_expected(self) -> bool:
+        return any(entry.expected is not None for entry in self.result.ranked)
+
+    @property
+    def by_held_out(self) -> bool:
+        """Which R² to believe: the held-out one where there is one that its noise leaves readable."""
+        return self.held_out and not self.unclear
+
+    @property
+    def before(self) -> float:
+        return self._believed(self.path[0])
+
+    @property
+    def after(self) -> float:
+        return self._believed(self.path[-1])
+
+    def _believed(self, stage: Stage) -> float:
+        held_out = stage.readable if self.by_held_out else None
+        return stage.model.train_r2 if held_out is None else held_out
+
+    @property
+    def headline(self) -> str:
+        """The answer in one sentence."""
+        taken = len(self.path) - 1
+        if not taken:
+            return "No published dataset improves this model by more than its noise."
+        new = plural(taken, "augmentation")
+        on = "held-out rows" if self.by_held_out else "training rows"
+        return f"{new} explain{'s' if taken == 1 else ''} {self.target} better on {on}."
+
+    @property
+    def gains_chart(self) -> charts.Spec | None:
+        return charts.gains(self.entries) if self.entries else None
+
+    @property
+    def path_chart(self) -> charts.Spec | None:
+        return charts.path(self.path) if len(self.path) > 1 else None
+
+    @property
+    def sureness(self) -> str:
+        """How sure the intervals are."""
+        return percent(self.result.interval_confidence)
+
+    @property
+    def order(self) -> str:
+        """How the candidates are ordered, in a sentence."""
+        by = RANKINGS.get(self.result.rank)
+        return "Each by itself." if by is None else f"Each by itself, {by.first} first: by {by.sentence}."
+
+
+def view_result(document: Result | Mapping[str, Any]) -> ResultView:
+    """Check a result and make it ready to be shown."""
+    result = Result.read(document, "the result")
+    taken = result.taken
+    several_keys = len({entry.on for entry in result.ranked}) > 1
+    entries: list[RankedEntry] = []
+    used: dict[str, int] = {}
+    for place, entry in enumerate(result.ranked, start=1):
+        label = f"{entry.label} by {entry.on}" if several_keys and entry.on else entry.label
+        entries.append(RankedEntry(entry, place, _distinct(label, used), taken.get(entry.identity)))
+    path = [Stage(0, "own features", "", "", result.base)]
+    for number, step in enumerate(result.steps, start=1):
+        path.append(Stage(number, f"{number}. + {step.added}", step.added, step.on, step))
+    return ResultView(result, tuple(entries), tuple(path), several_keys)
+
+
+def rows_of(view: ResultView) -> list[list[str | float | None]]:
+    """The ranked candidates, one row each, under `COLUMNS`: what spreadsheets and data frames have of them."""
+    rows: list[list[str | float | None]] = []
+    for candidate in view.entries:
+        entry = candidate.entry
+        rows.append([
+            candidate.place, entry.dataset, entry.what or None, entry.kind, entry.on,
+            entry.gain, *entry.interval, entry.potential, *(entry.potential_interval or (None, None)),
+            entry.expected, entry.coefficient, *(entry.coefficient_interval or (None, None)), entry.reliability,
+            entry.privacy_share, entry.coverage, entry.rows, candidate.step, entry.note, entry.digest,
+        ])  # fmt: skip
+    return rows
+
+
+def result_csv(view: ResultView) -> str:
+    """The ranked candidates, one line each, for spreadsheets."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(COLUMNS)
+    writer.writerows([_harmless(cell) if isinstance(cell, str) else cell for cell in row] for row in rows_of(view))
+    return out.getvalue()
+
+
+def file_name(view: ResultView, suffix: str) -> str:
+    """A name for downloads, of characters that every system takes."""
+    words = f"saibot-{view.result.request}-{view.target}"
+    return (
+        "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-" for letter in words)[:80]
+        + suffix
+    )
+
+
+def _harmless(text: str) -> str:
+    """Spreadsheets run cells that begin like a formula; names come from strangers, so such cells become plain text."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _distinct(label: str, used: dict[str, int]) -> str:
+    """Two providers may use the same names: a chart needs to tell their rows apart."""
+    used[label] = used.get(label, 0) + 1
+    return label if used[label] == 1 else f"{label} ({used[label]})"

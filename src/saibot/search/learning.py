@@ -1,0 +1,95 @@
+"""Keep the factors of a corpus's key domains in step with its sketches.
+
+Learning reads the clearest sketches of a domain; all of its sketches then get better values. Searches go on meanwhile with
+the values there are: the corpus changes in one step at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from saibot.errors import InvalidSketch
+from saibot.estimate.factors import KeyTree
+from saibot.search.corpus import Corpus, PreparedValues
+from saibot.search.shared_factors import SharedFactors, key_tree, learn_shared, nothing_shared
+from saibot.sketch import Header, Sketch
+
+MOST_TEACHERS = 2000  # sketches of a domain that factors are learned from: the clearest ones
+GROWN = 1.2  # times as many sketches as were there at the last lesson make another one due
+
+
+def learn(
+    corpus: Corpus,
+    *,
+    providers: Mapping[str, str] | None = None,
+    teachers: Collection[str] | None = None,
+    progress: Callable[[str, float | None], None] = lambda stage, part: None,
+) -> list[str]:
+    """Learn the factors of key domains where that is due, and use them; which domains those were."""
+    found = []
+    for prepared in lessons(corpus, providers=providers, teachers=teachers, progress=progress):
+        corpus.install(prepared)
+        found.append(prepared.key)
+    return found
+
+
+def lessons(
+    corpus: Corpus,
+    *,
+    providers: Mapping[str, str] | None = None,
+    teachers: Collection[str] | None = None,
+    progress: Callable[[str, float | None], None] = lambda stage, part: None,
+) -> Iterator[PreparedValues]:
+    """The same, prepared beside what is in use, for whoever changes the corpus to install.
+
+    It is due where nothing was learned yet, where a domain has grown by a fifth since, and where something that taught was
+    withdrawn. `providers` names the provider of each sketch by digest; by default a sketch's own word is taken for it.
+    `teachers` are the digests that may teach; by default all may.
+    """
+    due = [id for id in corpus.key_ids if is_due(corpus, id)]
+    for done, id in enumerate(due):
+        digests = corpus.digests_with(id)
+        progress(f"learning what {len(digests):,} sketches have in common", done / len(due))
+        yield corpus.prepare(lesson(corpus, id, digests, providers or {}, teachers))
+
+
+def is_due(corpus: Corpus, id: str) -> bool:
+    learned = corpus.learned(id)
+    if learned is None or learned.withdrawn:
+        return True
+    return len(corpus.digests_with(id)) >= GROWN * max(learned.sketches, 1)
+
+
+def lesson(
+    corpus: Corpus, id: str, digests: Sequence[str], providers: Mapping[str, str], teachers: Collection[str] | None
+) -> SharedFactors:
+    """The factors that the clearest of these sketches have in common, as far as they may teach."""
+    signal = corpus.signal(id)
+    may = [digest for digest in digests if teachers is None or digest in teachers]
+    chosen = sorted(may, key=lambda digest: -signal.get(digest, 0.0))[:MOST_TEACHERS]
+    sketches = [sketch for digest in chosen if (sketch := _stored(corpus, digest)) is not None]
+    if not sketches:
+        return nothing_shared(id, KeyTree(corpus.keys_in(id)))
+    domain = next((one for sketch in sketches if (one := corpus.domain_of(sketch)) is not None), None)
+    named = [providers.get(sketch.digest) or provider_of(sketch.header) for sketch in sketches]
+    return learn_shared(id, sketches, key_tree(sketches, domain), domain, named)
+
+
+def provider_of(header: Header) -> str:
+    """Who published a sketch, as far as it says so itself: nobody vouches for it."""
+    return header.account or header.dataset.name
+
+
+def owner(corpus: Corpus, datasets: Collection[str]) -> str | None:
+    """Who published a dataset with one of these names or digests, as far as the sketches of a corpus say so."""
+    for digest in corpus.digests if datasets else ():
+        if (digest in datasets or corpus.name_of(digest) in datasets) and (sketch := _stored(corpus, digest)):
+            return provider_of(sketch.header)
+    return None
+
+
+def _stored(corpus: Corpus, digest: str) -> Sketch | None:
+    with suppress(InvalidSketch, OSError):  # bare values of an experiment, or it is being withdrawn
+        return corpus.sketch(digest)
+    return None

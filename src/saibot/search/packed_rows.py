@@ -1,0 +1,95 @@
+"""Sketches as rows of shards: each feature's values, shrunk by what is known of the noise, helped by shared factors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from saibot.estimate.factors import FactorValues, Readings
+from saibot.estimate.lookup import lookup_values
+from saibot.search.shard import TEXT, ShardRows, concatenate
+from saibot.search.shared_factors import SharedFactors
+from saibot.sketch import KeyDomain, Sketch
+
+Domains = Callable[[Sketch], KeyDomain | None]
+"""Finds the domain with the coarser levels of a sketch's key, where it is known."""
+
+
+def pack(
+    sketch: Sketch,
+    domain: KeyDomain | None,
+    shared: SharedFactors | None = None,
+    group: int | None = None,
+) -> ShardRows:
+    """The rows of one sketch, for everybody or for a group of providers."""
+    rows = plain_rows(sketch, domain)
+    if shared is None or not shared.rank:
+        return rows
+    return _improved(rows, shared.improved(shared.readings(sketch, domain), group), shared.name_of(group))
+
+
+def pack_for_all(
+    sketches: Sequence[Sketch], rows: Sequence[ShardRows], domains: Domains, shared: SharedFactors | None
+) -> list[ShardRows]:
+    """Several sketches of one key domain: for everybody, then for each group of providers. `rows` are their plain ones."""
+    plain = concatenate(rows)
+    if shared is None or not shared.rank:
+        return [plain]
+    readings = Readings.join([shared.readings(sketch, domains(sketch)) for sketch in sketches])
+    return [_improved(plain, shared.improved(readings, group), shared.name_of(group)) for group in shared.groups]
+
+
+def plain_rows(sketch: Sketch, domain: KeyDomain | None) -> ShardRows:
+    """What a sketch says by itself."""
+    header = sketch.header
+    levels = domain.with_levels(header.key.levels) if domain and header.key and header.key.levels else None
+    parents = [levels.parent_index(i + 1) for i in range(len(levels.level_names))] if levels else []
+    found = lookup_values(sketch, parents)
+    m = len(header.features)
+    text = {
+        "digest": [sketch.digest] * m,
+        "dataset": [header.dataset.name] * m,
+        "feature": [feature.name for feature in header.features],
+        "unit": [feature.unit for feature in header.features],
+    }
+    numbers = {
+        "mean": found.prior_mean,
+        "spread": found.spread,
+        "reliability": found.reliability.mean(axis=1),
+        "offset": np.array([feature.offset for feature in header.features]),
+        "scale": np.array([feature.scale for feature in header.features]),
+        "rows": np.full(m, float("nan") if header.rows is None else float(header.rows)),
+    }
+    deviations = (found.values - found.prior_mean[:, None]).astype(np.float32)
+    return ShardRows({name: np.array(text[name], dtype=object) for name in TEXT}, numbers, deviations)
+
+
+def shared_rows(shared: SharedFactors, group: int | None, dataset: str) -> ShardRows:
+    """The factors themselves as columns to join, numbered from 1, each with a variance of 1 over keys."""
+    loadings = shared.of_group(group).loadings
+    columns = loadings - loadings.mean(axis=0)
+    size = np.maximum(columns.std(axis=0), 1e-12)
+    count = columns.shape[1]
+    text = {
+        "digest": [shared.version] * count,
+        "dataset": [dataset] * count,
+        "feature": [str(number) for number in range(1, count + 1)],
+        "unit": [""] * count,
+    }
+    numbers = {"mean": 0.0, "spread": 1.0, "reliability": 1.0, "offset": 0.0, "scale": 1.0, "rows": float("nan")}
+    values = np.vstack([columns / size, np.zeros(count)]).T.astype(np.float32)
+    return ShardRows(
+        {name: np.array(text[name], dtype=object) for name in TEXT},
+        {name: np.full(count, value) for name, value in numbers.items()},
+        np.ascontiguousarray(values),
+        factors=shared.name_of(group),
+    )
+
+
+def _improved(plain: ShardRows, found: FactorValues, factors: str) -> ShardRows:
+    """The same rows with better values; keys outside the domain stay at the mean."""
+    numbers = plain.numbers | {"spread": found.tau2, "reliability": found.reliability.mean(axis=1)}
+    outside = np.zeros((len(plain), 1))
+    values = np.column_stack([found.values - plain.numbers["mean"][:, None], outside]).astype(plain.values.dtype)
+    return ShardRows(plain.text, numbers, values, plain.extra, factors)

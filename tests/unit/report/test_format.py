@@ -1,0 +1,51 @@
+"""Numbers, dates and amounts as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from saibot.report import format
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0, "0"),
+        (12345.678, "12,346"),
+        (0.12345, "0.1235"),
+        (-3.5, "−3.5"),
+        (1e-7, "1×10⁻⁷"),
+        (2.5e12, "2.5×10¹²"),
+        (None, "–"),
+    ],
+)
+def test_numbers_keep_their_digits_and_no_more(value: float | None, shown: str) -> None:
+    assert format.number(value) == shown
+
+
+def test_an_error_decides_how_many_digits_its_value_has() -> None:
+    assert format.with_error(12.34567, 0.0456, "minute") == "12.346 ± 0.046 minute"
+    assert format.with_error(12345.67, 120) == "12,346 ± 120"
+    assert format.with_error(None, 1.0) == "–"
+    assert format.with_error(1.0, 0.0) == "1"
+
+
+def test_little_does_not_read_as_none() -> None:
+    assert format.percent(0.0004) == "0.04 %"
+    assert format.percent(0) == "0 %"
+    assert format.percent(0.123) == "12 %"
+
+
+def test_dates_are_written_out_in_utc() -> None:
+    assert format.day("2026-03-05") == "5 March 2026"
+    assert format.minute("2026-03-05T15:03:09+01:00") == "5 March 2026, 14:03 UTC"
+
+
+def test_amounts_are_told_as_people_tell_them() -> None:
+    assert [format.plural(count, "join") for count in (0, 1, 1200)] == ["0 joins", "1 join", "1,200 joins"]
+    assert format.plural(1, "sketch", "sketches") == "1 sketch" and format.plural(2, "sketch", "sketches") == "2 sketches"
+
+
+def test_strangers_text_stays_on_its_line() -> None:
+    assert format.plain_text("two\nlines\x1b[2J") == "two lines [2J"
+    assert format.plain_text("x" * 30, most=10) == "x" * 10 + "…"

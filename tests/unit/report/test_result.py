@@ -1,0 +1,55 @@
+"""A result made ready to be shown: labels, steps, charts, and the file for spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable
+from typing import Any
+
+from saibot.report.charts import MOST_ROWS
+from saibot.report.result import file_name, result_csv, view_result
+
+Make = Callable[..., dict[str, Any]]
+
+
+def test_steps_are_found_again_among_the_ranked_candidates(result_document: Make) -> None:
+    view = view_result(result_document(candidates=10, steps=2))
+    assert [entry.step for entry in view.entries[:3]] == [1, 2, None]
+    assert [step.label for step in view.path][:2] == ["own features", "1. + agency-0-2013.temp"]
+
+
+def test_two_providers_with_the_same_names_stay_two_rows_of_the_chart(result_document: Make) -> None:
+    document = result_document(candidates=2, steps=0)
+    document["ranked"][1] |= {"dataset": "agency-0-2013", "feature": "temp", "key": document["ranked"][0]["key"]}
+    labels = [entry.label for entry in view_result(document).entries]
+    assert labels == ["agency-0-2013.temp", "agency-0-2013.temp (2)"]
+
+
+def test_features_that_were_taken_together_are_all_named(result_document: Make) -> None:
+    document = result_document(candidates=2, steps=0)
+    document["ranked"][0] |= {"feature": None, "features": ["temp", "precip"]}
+    assert view_result(document).entries[0].label.startswith("agency-0-2013.temp, precip")
+
+
+def test_the_csv_has_a_line_for_every_candidate_and_no_formulas(result_document: Make) -> None:
+    document = result_document(candidates=12)
+    document["ranked"][2]["feature"] = "=HYPERLINK(0)"
+    lines = list(csv.DictReader(io.StringIO(result_csv(view_result(document)))))
+    assert len(lines) == 12
+    assert lines[2]["feature"] == "'=HYPERLINK(0)"
+    assert float(lines[0]["gain"]) == document["ranked"][0]["gain"]
+    assert lines[0]["step"] == "1" and lines[11]["step"] == ""
+
+
+def test_file_names_hold_nothing_that_a_header_or_a_disk_could_trip_over(result_document: Make) -> None:
+    document = result_document(target='a"b\r\nc/../ü')
+    assert re.fullmatch(r"[A-Za-z0-9_-]+\.csv", file_name(view_result(document), ".csv"))
+
+
+def test_the_chart_stays_readable_with_a_thousand_candidates(result_document: Make) -> None:
+    view = view_result(result_document(candidates=1000))
+    assert view.gains_chart is not None
+    assert len(view.gains_chart["data"]["values"]) == MOST_ROWS
+    assert len(view.entries) == 1000
