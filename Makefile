@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full check docs bench figures screenshots clean
+.PHONY: help setup demo test test-full reached check docs bench figures screenshots clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -29,6 +29,10 @@ test: $(READY) ## run the tests (creates .venv first if need be)
 test-full: export SAIBOT_FULL = 1
 test-full: $(READY) ## run every test, slow ones too, statistics in their long form
 	@$(BIN)/python -m pytest -q -n auto
+
+reached: export SAIBOT_FULL = 1
+reached: $(READY) ## find modules that nothing but their own tests reaches
+	@$(BIN)/python -m pytest -q -n 0 tests/e2e/test_everything_is_reached.py
 
 check: $(READY) ## lint, formatting, types, and who may import whom
 	@$(BIN)/ruff check

@@ -28,17 +28,15 @@ from saibot.estimate.factors import (
     FactorValues,
     KeyTree,
     Readings,
-    RequestSums,
     apply,
     expected_raw_gains,
     learn,
-    variance_within,
 )
 from saibot.privacy import Budget
 from saibot.search import SearchOptions, SearchRequest
 from saibot.search.denoise import training_state
+from saibot.search.expected import request_sums
 from saibot.search.scoring import score
-from saibot.search.state import State
 from saibot.search.sweep import sweep
 
 FACTOR_RANKINGS = ("factor-usable", "factor-raw", "factor-both")
@@ -104,15 +102,6 @@ def _by_factors(request: SearchRequest, factors: Factors, readings: Readings, sh
     both = np.where(scores.lower > 0, scores.lower, scores.gain * 1e-9) * raw
     ranked = dict(zip(FACTOR_RANKINGS, (usable, raw, both), strict=True))
     return {name: Choice(int(gain.argmax()), shared.values[int(gain.argmax())]) for name, gain in ranked.items()}
-
-
-def request_sums(state: State, place: np.ndarray, size: int) -> RequestSums:
-    """A request's table over the keys of a domain, the last of which is outside of it."""
-    base = state.base(place, size)
-    residuals, noise = (np.bincount(place, part, size)[:-1] for part in (state.residual_sums(), state.residual_noise()))
-    counts = base.linear[:-1, 0]
-    within = variance_within(counts, residuals, noise, state.tss * (1 - state.r2()))
-    return RequestSums(counts, residuals, noise, base.linear[:-1, : base.size], base.inverse, state.tss, within)
 
 
 def main() -> None:

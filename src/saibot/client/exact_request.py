@@ -19,9 +19,10 @@ from saibot.privatize.card import Card
 from saibot.privatize.read import TableLike
 from saibot.privatize.schema import resolve_key
 from saibot.search import SearchRequest
-from saibot.search.units import FeatureColumn, KeyColumn, Terms, Units
+from saibot.search.units import KeyColumn, Terms, Units
 from saibot.semiring import Moments
 from saibot.sketch import Feature, KeyDomain
+from saibot.wire.result import OwnColumn
 
 Keys = Sequence[str] | Mapping[str, KeyDomain | str | None]
 LARGEST = 1e300  # beyond, a column's mean may be no number
@@ -78,7 +79,7 @@ def local_request(
         own=() if card is None else (card.dataset.name,),
         terms=Terms(
             units=units,
-            features=tuple(FeatureColumn(n, columns[n], missing=units[n].offset) for n in columns if n != target),
+            features=tuple(OwnColumn(name=n, column=columns[n], missing=units[n].offset) for n in columns if n != target),
             target_column=columns[target],
             keys=tuple(resolved),
             notes=tuple(notes),

@@ -18,8 +18,9 @@ import pyarrow.parquet as parquet
 
 from saibot.errors import InvalidInput, InvalidTable
 from saibot.privatize.cells import texts_of
+from saibot.privatize.frames import frame_names, is_frame, library_of
 from saibot.privatize.read import ARROW_ENDINGS, PARQUET_ENDINGS, TableLike, no_cells_in_errors, open_table
-from saibot.privatize.text_file import CSV_ENDINGS
+from saibot.privatize.text_file import CSV_ENDINGS, separator_of
 
 
 def is_path(table: TableLike) -> bool:
@@ -33,7 +34,7 @@ def is_csv(table: TableLike) -> bool:
 def read_columns(table: TableLike, columns: Sequence[str], *, text: Sequence[str] = ()) -> pa.Table:
     """These columns of a table in the order of its rows; `text` are read as text from CSV, where `01` is not 1."""
     wanted = list(dict.fromkeys(columns))
-    if is_path(table) or not _is_frame(table):
+    if is_path(table) or not is_frame(table):
         source = open_table(table, inferred=True, text_columns=tuple(text))
         _check_there(wanted, tuple(source.table.columns), of_text=is_csv(table))
         return source.fetch(source.table.select(*wanted))
@@ -42,13 +43,11 @@ def read_columns(table: TableLike, columns: Sequence[str], *, text: Sequence[str
 
 
 def column_names(table: TableLike) -> tuple[str, ...]:
-    if isinstance(table, pa.Table | pa.RecordBatch):
-        return tuple(table.schema.names)
-    if _is_frame(table):
-        return tuple(str(name) for name in table.columns)
+    if is_frame(table):
+        return tuple(frame_names(table))
     if is_csv(table):
         with _text_of(Path(table)) as lines:
-            return tuple(next(csv.reader(lines, delimiter=_separator(Path(table))), []))
+            return tuple(next(csv.reader(lines, delimiter=separator_of(Path(table))), []))
     return tuple(open_table(table, inferred=True).table.columns)
 
 
@@ -100,7 +99,7 @@ def with_columns(table: TableLike, new: dict[str, np.ndarray]) -> Any:
     clash = next((name for name in new if name in column_names(table)), None)
     if clash is not None:
         raise InvalidTable(f"the table has a column {clash!r} already.", hint="It was augmented before, it seems.")
-    kind = _library(table)
+    kind = library_of(table)
     if kind == "pandas":
         return table.assign(**new)
     if kind == "polars":
@@ -151,7 +150,7 @@ def write_augmented(table: TableLike, new: dict[str, np.ndarray], path: Path) ->
 def _write_csv(rows: pa.Table, path: Path, *, like: Path) -> None:
     opener = gzip.open if like.name.lower().endswith(".gz") else open
     with opener(path, "wt", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter=_separator(like), lineterminator="\n")
+        writer = csv.writer(file, delimiter=separator_of(like), lineterminator="\n")
         writer.writerow(rows.column_names)
         for batch in rows.to_batches(max_chunksize=65_536):
             writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
@@ -165,15 +164,6 @@ def _write_arrow(rows: pa.Table, path: Path) -> None:
 # ------------------------------------------------------------------------------------------------ inside
 
 
-def _library(table: TableLike) -> str:
-    return type(table).__module__.split(".")[0]
-
-
-def _is_frame(table: TableLike) -> bool:
-    in_memory = _library(table) in ("pandas", "polars") and type(table).__name__ == "DataFrame"
-    return in_memory or isinstance(table, pa.Table | pa.RecordBatch)
-
-
 def _column(table: TableLike, name: str) -> Any:
     """One column of a frame as Arrow. What Arrow says about a bad cell quotes it, so it is said again without."""
     if column_names(table).count(name) > 1:
@@ -181,7 +171,7 @@ def _column(table: TableLike, name: str) -> Any:
     if isinstance(table, pa.Table | pa.RecordBatch):
         return table.column(name)
     series = table[name]
-    if _library(table) == "polars":
+    if library_of(table) == "polars":
         with no_cells_in_errors():
             return series.to_arrow()
     try:
@@ -199,10 +189,6 @@ def _check_there(wanted: Sequence[str], present: Sequence[str], *, of_text: bool
             listed = f"It has {', '.join(map(repr, present))}."
             hint = "The names of its columns are its first line." if of_text else listed
             raise InvalidTable(f"the table has no column {name!r}.", hint=hint)
-
-
-def _separator(path: Path) -> str:
-    return "\t" if ".tsv" in path.name.lower() else ","
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from saibot.estimate.intervals import (
     stop_quantile,
 )
 from saibot.estimate.lookup import LookupValues, lookup_values, ratio_values, shrink
-from saibot.estimate.many_to_many import JoinedMoments, join_gram, joined, paper_weights, unbiased_weights
+from saibot.estimate.many_to_many import JoinedMoments, join_gram, joined, paper_weights
 from saibot.estimate.moments import exact_moments, moments_of_sketch
 from saibot.estimate.preview import Preview, preview
 from saibot.estimate.profile import Profile, profile
@@ -38,5 +38,4 @@ __all__ = [
     "shrink",
     "stop_quantile",
     "totals",
-    "unbiased_weights",
 ]

@@ -46,11 +46,6 @@ class Interval:
     def error(self) -> float:
         return math.hypot(self.privacy_error, self.sampling_error)
 
-    def to_json(self) -> dict[str, float | None]:
-        fields = {"value": self.value, "lower": self.lower, "upper": self.upper}
-        fields |= {"privacy_error": self.privacy_error, "sampling_error": self.sampling_error}
-        return {name: number if math.isfinite(number) else None for name, number in fields.items()}
-
 
 @dataclass(frozen=True)
 class GainInterval(Interval):

@@ -82,15 +82,6 @@ def joined(*sides: Moments, estimator: Estimator = "naive") -> JoinedMoments:
     return JoinedMoments(Gram(features, matrix, noise), scatter[:, 1:, 1:])
 
 
-def unbiased_weights(counts: np.ndarray) -> tuple[float, float]:
-    """a and b with  E[f1 f2] = a s'[f1 f2] + b s'[f1] s'[f2], for known rows per key."""
-    n, squares, cubes = (float(np.sum(counts**power)) for power in (1, 2, 3))
-    A, C = n / squares, cubes / squares**2
-    if not A - C > 1e-12 * A:
-        raise InvalidInput("the unbiased estimator needs rows in at least two keys.")
-    return (1 - C) / (A - C), (A - 1) / (A - C)
-
-
 def paper_weights(*, rows: float, keys: int) -> tuple[float, float]:
     """a and b of the paper's proposition: n/d rows in every key."""
     if keys < 2:

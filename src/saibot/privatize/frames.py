@@ -20,7 +20,7 @@ from saibot.privatize.cells import NO_TEXT, text_of, texts_of
 
 
 def is_frame(table: Any) -> bool:
-    in_memory = _library(table) in ("pandas", "polars") and type(table).__name__ == "DataFrame"
+    in_memory = library_of(table) in ("pandas", "polars") and type(table).__name__ == "DataFrame"
     return in_memory or isinstance(table, pa.Table | pa.RecordBatch)
 
 
@@ -47,7 +47,7 @@ def frame_columns(table: Any, wanted: Sequence[str] | None, *, id_column: str | 
 def _column(table: Any, position: int, *, ids: bool) -> pa.ChunkedArray:
     if isinstance(table, pa.Table | pa.RecordBatch):
         return normal_column(table.column(position))
-    if _library(table) == "polars":
+    if library_of(table) == "polars":
         import polars as pl
 
         series = table.to_series(position)
@@ -137,5 +137,6 @@ def _decoded(cell: pa.Buffer) -> str | None:
         return None
 
 
-def _library(table: Any) -> str:
+def library_of(table: Any) -> str:
+    """The package that a table is of: pandas, polars, pyarrow."""
     return type(table).__module__.split(".")[0]

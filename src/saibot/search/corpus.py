@@ -236,6 +236,11 @@ class Corpus:
             self._factors[version] = read_factors(content, version)
         return self._factors[version]
 
+    def factors_of(self, name: str) -> tuple[SharedFactors, int | None]:
+        """Factors as shards and results name them: the version, and the group of providers where it is one's."""
+        version, _, group = name.partition("@")
+        return self.factors_named(version), int(group) if group.isdigit() else None
+
     def learned(self, id: str) -> Learned | None:
         """The last time that the factors of a key domain were learned; None before the first."""
         return self._contents.learned.get(id)

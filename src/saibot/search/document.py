@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from saibot.domains import generated_domain
 from saibot.errors import InvalidDomain, InvalidInput
 from saibot.search.found import Found, SearchResult
 from saibot.search.request import SearchRequest
 from saibot.search.state import State
-from saibot.search.units import Units
+from saibot.search.units import Units, new_name
 from saibot.sketch import KeyDomain
 from saibot.wire import Entry, Measured, NewColumn, Result, Step
-from saibot.wire.result import KeyLevel, KeyOfRequest, ListedDomain, Model, OwnColumn, Pair, RowCounts, TargetColumn
+from saibot.wire.result import KeyLevel, KeyOfRequest, ListedDomain, Model, Pair, RowCounts, TargetColumn
 
 
 def result_of(found: SearchResult, request: SearchRequest, *, at_home: bool) -> Result:
@@ -27,7 +25,7 @@ def result_of(found: SearchResult, request: SearchRequest, *, at_home: bool) -> 
     for step in found.steps:
         new: list[str] = []
         if step.found.kind == "join":  # the only kind with values that can be joined to rows
-            new = [_new_name(name, names) for name in step.columns]
+            new = [new_name(name, names) for name in step.columns]
             lookups |= dict(zip(new, step.found.units, strict=True))
             columns += [_column(name, step.found, place) for place, name in enumerate(new)]
         steps.append(
@@ -155,17 +153,8 @@ def _model(request: SearchRequest, final: State, lookups: dict[str, Units]) -> M
     }
     return Model(
         target=TargetColumn(name=target, column=request.terms.target_column),
-        own=tuple(OwnColumn(**asdict(column)) for column in request.terms.features),
+        own=request.terms.features,
         lookups=tuple(lookups),
         coefficients=coefficients,
         intercept=means[target] - sum(slope * means[name] for name, slope in coefficients.items()),
     )
-
-
-def _new_name(wanted: str, taken: set[str]) -> str:
-    """The wanted name, told apart from those there are."""
-    name, number = wanted, 2
-    while name in taken:
-        name, number = f"{wanted}.{number}", number + 1
-    taken.add(name)
-    return name

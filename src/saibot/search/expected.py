@@ -15,6 +15,8 @@ With omega = 0 nothing is guessed; with omega infinite the attenuation is undone
 spreads must not be 0 where noise hides them: `shrink(..., typical_spread=True)`.
 `rank_by_both` orders candidates by the product of both gains: on real tables it beat either alone (docs/quality.md).
 
+Where shared factors helped the values, the expectation is over what those leave open (mathematics.md, "Shared factors").
+
 Shards keep no levels, so `Expectations` reads them from the sketches, of the candidates whose usable gain is largest.
 """
 
@@ -26,9 +28,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from saibot.errors import InvalidSketch
+from saibot.estimate.factors import Readings, RequestSums, expected_raw_gains, variance_within
 from saibot.estimate.lookup import LevelValues, level_steps, lookup_values
-from saibot.search.corpus import Corpus
-from saibot.search.engine import Board, Engine, Group
+from saibot.search.corpus import SHARED, Corpus
+from saibot.search.engine import Board, Candidate, Engine, Group
 from saibot.search.key_maps import RequestKey, View
 from saibot.search.state import State
 from saibot.sketch import KeyDomain, Sketch
@@ -83,14 +86,53 @@ class Expectations:
         self._corpus = corpus
         self._domains = {domain.keys_digest: domain for _, domain in key.parts}
         self._known: dict[str, _Parts | None] = {}
+        self._readings: dict[tuple[str, str], tuple[tuple[str, ...], Readings]] = {}
 
     def order(self, engine: Engine, board: Board, state: State, most: int) -> list[tuple[int, float]]:
         """The numbers of the first candidates by both gains, each with its expected gain."""
         numbers = np.array(engine.first(board, max(most, CONSIDERED)), dtype=np.intp)
-        expected = np.array([self._gain(state, engine.group(int(i)), float(board.gain[i])) for i in numbers])
+        expected = self._gains(state, [engine.group(int(i)) for i in numbers], board.gain[numbers])
         both = rank_by_both(board.lower[numbers], board.gain[numbers], expected)
         best = np.argsort(-both, kind="stable")[:most]
         return [(int(numbers[i]), float(expected[i])) for i in best]
+
+    def _gains(self, state: State, groups: Sequence[Group], usable: np.ndarray) -> np.ndarray:
+        """Of values that factors helped, what those say of the raw means too; of others, what their sketches say alone."""
+        found = np.array([np.nan] * len(groups))
+        helped: dict[tuple[int, str], list[tuple[int, Candidate]]] = {}
+        for place, group in enumerate(groups):
+            first = group[0]
+            if first.via is None and first.shard.factors and not first.dataset.startswith(SHARED):
+                some = helped.setdefault((id(first.view), first.shard.factors), [])
+                some += [(place, candidate) for candidate in group]
+            else:
+                found[place] = self._gain(state, group, float(usable[place]))
+        for (_, factors), members in helped.items():
+            try:
+                gains = self._with_factors(state, factors, [candidate for _, candidate in members])
+            except InvalidSketch:  # one of them is being withdrawn
+                gains = np.array([usable[place] for place, _ in members])
+            for (place, _), gain in zip(members, gains, strict=True):
+                found[place] = np.fmax(found[place], gain)
+        several = np.array([len(group) > 1 for group in groups], dtype=bool)
+        return np.where(several, np.fmax(found, usable), found)
+
+    def _with_factors(self, state: State, factors: str, candidates: Sequence[Candidate]) -> np.ndarray:
+        """The expected raw gains of candidates of one view, by the factors that helped their values."""
+        shared, group = self._corpus.factors_of(factors)
+        readings = []
+        for candidate in candidates:
+            known = self._readings.get((factors, candidate.digest))
+            if known is None:
+                sketch = self._corpus.sketch(candidate.digest)
+                known = sketch.features, shared.readings(sketch, self._corpus.domain_of(sketch))
+                self._readings[factors, candidate.digest] = known
+            features, of_sketch = known
+            readings.append(of_sketch.take(np.array([features.index(candidate.feature)])))
+        view = candidates[0].view
+        tau2 = np.array([candidate.number("spread") for candidate in candidates])
+        sums = request_sums(state, view.index, view.size)
+        return expected_raw_gains(shared.of_group(group), Readings.join(readings), tau2, sums)
 
     def _gain(self, state: State, group: Group, usable: float) -> float:
         """Of several features together that of the best; where nothing is known of the levels, the usable gain."""
@@ -134,6 +176,15 @@ class _Parts:
             return None
         steps = level_steps([len(level.values) for level in sketch.levels[: len(found.levels)]], parents)
         return cls({feature.name: i for i, feature in enumerate(sketch.header.features)}, found.levels, tuple(steps))
+
+
+def request_sums(state: State, place: np.ndarray, size: int) -> RequestSums:
+    """A request's table over the keys of a domain, the last of which is outside of it."""
+    base = state.base(place, size)
+    residuals, noise = (np.bincount(place, part, size)[:-1] for part in (state.residual_sums(), state.residual_noise()))
+    counts = base.linear[:-1, 0]
+    within = variance_within(counts, residuals, noise, state.tss * (1 - state.r2()))
+    return RequestSums(counts, residuals, noise, base.linear[:-1, : base.size], base.inverse, state.tss, within)
 
 
 def _residual_levels(state: State, parents: Sequence[np.ndarray], view: View | None) -> list[_Level]:

@@ -12,8 +12,9 @@ from saibot.errors import InvalidInput
 from saibot.estimate.moments import moments_of_sketch
 from saibot.search.key_maps import RequestKey
 from saibot.search.request import SearchRequest
-from saibot.search.units import FeatureColumn, KeyColumn, Terms, Units
+from saibot.search.units import KeyColumn, Terms, Units
 from saibot.sketch import Feature, KeyDomain, Sketch, listed_domain
+from saibot.wire.result import OwnColumn
 
 
 def search_request(
@@ -146,10 +147,10 @@ def _budget(sketch: Sketch) -> str:
     return f"ε={budget['epsilon']}, δ={budget['delta']}"
 
 
-def _column(feature: Feature) -> FeatureColumn:
+def _column(feature: Feature) -> OwnColumn:
     column = feature.column or feature.name
     missing = 0.0 if feature.kind == "indicator" else (feature.lower + feature.upper) / 2
-    return FeatureColumn(
+    return OwnColumn(
         name=feature.name,
         column=column,
         missing=feature.missing if feature.missing is not None else missing,

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import fdtri, ndtri, stdtrit
+from scipy.special import fdtri, stdtrit
 
-from saibot.estimate.intervals import r2_interval
+from saibot.estimate.intervals import r2_interval, stop_quantile
 from saibot.search.corpus import Corpus
 from saibot.search.denoise import training_state
 from saibot.search.engine import Board, Candidate, Engine, Group, identity
@@ -168,8 +168,7 @@ class _GreedySearch:
         return self.request.test.select(self.moments.features)
 
     def _union_is_clear(self, found: UnionScore) -> bool:
-        quantile = float(ndtri(1 - (1 - self.options.confidence) / (2 * max(len(self), 1))))
-        return found.lower(quantile) > 0
+        return found.lower(stop_quantile(1 - self.options.confidence, len(self))) > 0
 
     def _rebuilt(self, moments: Moments) -> State:
         """The enlarged table around its own means, with the lookups that were taken."""

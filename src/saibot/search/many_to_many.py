@@ -28,7 +28,7 @@ from saibot.search.found import Found, SearchResult, TakenStep
 from saibot.search.key_maps import View, Views
 from saibot.search.pairs import influence, noise_variance, wald_statistic
 from saibot.search.request import SearchRequest
-from saibot.search.units import Units
+from saibot.search.units import Units, new_name
 from saibot.semiring import Fit, Moments
 from saibot.sketch import Feature, Sketch
 from saibot.wire import Dropped, SearchOptions
@@ -294,7 +294,7 @@ class _ManyToManySearch:
     def _joined(self, sides: tuple[Moments, ...], candidate: Moments, view: View) -> tuple[Moments, ...]:
         if self.unbiased:
             taken = {name for side in sides for name in side.features}
-            names = tuple(_new_name(name, taken) for name in candidate.features)
+            names = tuple(new_name(name, taken) for name in candidate.features)
             return *sides, candidate.rename(names)
         inside = np.where(view.index < view.size - 1, view.index, -1)
         return (sides[0] * candidate.at(inside),)
@@ -310,11 +310,3 @@ def _sound(feature: Feature) -> bool:
 
 def _explaining(whole: JoinedMoments, target: str) -> tuple[str, ...]:
     return tuple(name for name in whole.gram.features if name != target)
-
-
-def _new_name(wanted: str, taken: set[str]) -> str:
-    name, number = wanted, 2
-    while name in taken:
-        name, number = f"{wanted}.{number}", number + 1
-    taken.add(name)
-    return name

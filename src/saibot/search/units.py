@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from saibot.sketch import KeyDomain
+from saibot.wire.result import OwnColumn
 
 
 @dataclass(frozen=True)
@@ -17,22 +18,6 @@ class Units:
 
     offset: float
     scale: float
-
-
-@dataclass(frozen=True)
-class FeatureColumn:
-    """How one of the request's own features is read from a table of raw rows, as it was when the request was made.
-
-    Missing cells take `missing`; values are clipped to `lower` and `upper` where the request's were; with `level` the
-    feature is 1 where the column holds that text and 0 elsewhere.
-    """
-
-    name: str
-    column: str
-    missing: float
-    lower: float | None = None
-    upper: float | None = None
-    level: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +38,16 @@ class Terms:
     """How a request's numbers translate back; `notes` is what its owner should know about it."""
 
     units: Mapping[str, Units]  # of the target and of every own feature
-    features: tuple[FeatureColumn, ...]  # without the target
+    features: tuple[OwnColumn, ...]  # without the target
     target_column: str
     keys: tuple[KeyColumn, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+def new_name(wanted: str, taken: set[str]) -> str:
+    """The wanted name, told apart from those there are."""
+    name, number = wanted, 2
+    while name in taken:
+        name, number = f"{wanted}.{number}", number + 1
+    taken.add(name)
+    return name

@@ -18,7 +18,7 @@ statistics of any order. Nothing here reads a file or draws noise.
 """
 
 from saibot.semiring.errors import FeatureNameError, IntegerOverflow, SemiringError, UnknownMonomial
-from saibot.semiring.gram import Fit, Gram, adjusted
+from saibot.semiring.gram import Fit, Gram
 from saibot.semiring.moments import Moments, distinct
 from saibot.semiring.monomial import Basis, Monomial, lift
 from saibot.semiring.solve import Solutions, solve
@@ -34,7 +34,6 @@ __all__ = [
     "SemiringError",
     "Solutions",
     "UnknownMonomial",
-    "adjusted",
     "distinct",
     "lift",
     "solve",

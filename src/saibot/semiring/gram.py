@@ -32,14 +32,6 @@ class Fit:
         """Intercept, then coefficients."""
         return np.concatenate([[self.intercept], self.coefficients])
 
-    @property
-    def adjusted_r2(self) -> float:
-        return adjusted(self.r2, self.count, len(self.features))
-
-    def predict(self, rows: np.ndarray) -> np.ndarray:
-        """Predictions for (n, m) values of the features, in the units of the moments."""
-        return np.asarray(np.asarray(rows, dtype=float) @ self.coefficients + self.intercept)
-
 
 @dataclass(frozen=True)
 class Gram:
@@ -102,9 +94,3 @@ class Gram:
             return 0.0
         miss = float(weights @ matrix[0, 1:]) / n - fit.intercept
         return min(1 - (float(weights @ scatter @ weights) + n * miss**2) / tss, 1.0)
-
-
-def adjusted(r2: float, count: float, features: int) -> float:
-    """R2 corrected for the number of features; 0 where there are too few rows to say."""
-    left = count - features - 1
-    return 1 - (1 - r2) * (count - 1) / left if left > 0 else 0.0
