@@ -8,9 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,7 +17,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import uvicorn
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from saibot.platform import Settings
@@ -30,6 +27,7 @@ from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
 from saibot.wire import Question
+from tests.support.serving import ADMIN, listening
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = (
@@ -46,7 +44,6 @@ ACCOUNTS = {
     "newcomer": ("provider", "requester"),
 }
 PATIENCE = 60_000  # milliseconds: machines that run tests are often busy with others
-ADMIN = Caller("admin", frozenset({"admin"}), "first")
 
 
 # ------------------------------------------------------------------------------------------------ sketches
@@ -163,21 +160,6 @@ class Site:
         raise AssertionError("the search did not end")
 
 
-def listening(platform: Platform) -> Iterator[str]:
-    """Serve the platform on a port of this machine until the generator is closed."""
-    sock = socket.socket()
-    sock.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(app_of(platform), log_level="warning", timeout_graceful_shutdown=2)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{sock.getsockname()[1]}"
-    server.should_exit = True
-    thread.join(20)
-
-
 @pytest.fixture(scope="session")
 def site(sketches: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     settings = Settings(
@@ -193,7 +175,7 @@ def site(sketches: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     made.publish("united", "ua")
     made.publish("weather-service", "weather-airport")
     made.publish("weather-service", "weather-day")
-    for made.address in listening(platform):
+    with listening(app_of(platform)) as made.address:
         yield made
 
 
@@ -203,7 +185,7 @@ def empty_site(tmp_path_factory: pytest.TempPathFactory, sketches: Path) -> Iter
     platform = open_platform(Settings(data=tmp_path_factory.mktemp("empty") / "data", log_level="warning"))
     assert platform.first_admin_token is not None
     made = Site("", platform, {"admin": platform.first_admin_token}, sketches)
-    for made.address in listening(platform):
+    with listening(app_of(platform)) as made.address:
         yield made
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-SAIBOT = [sys.executable, "-m", "saibot.cli"]
+from tests.support.shell import SAIBOT, run
 
 CARD = """
 [dataset]
@@ -40,13 +40,6 @@ def clinic(tmp_path: Path) -> Path:
     (tmp_path / "clinic.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "clinic.toml").write_text(CARD)
     return tmp_path
-
-
-def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"SAIBOT_HOME": str(cwd / "home"), "COLUMNS": "160"}
-    return subprocess.run(
-        [*SAIBOT, *map(str, arguments)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120
-    )
 
 
 def spent(folder: Path) -> float:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +14,8 @@ import pytest
 from saibot.client import Provider, Requester
 from saibot.embedded import embedded
 from saibot.sketch import read_sketch
+from tests.support import shell
 
-SAIBOT = [sys.executable, "-m", "saibot.cli"]
 CARD = """
 [dataset]
 name = "commuters"
@@ -44,10 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object, cwd: Path, person: str = "collector") -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"SAIBOT_HOME": str(cwd / f"home of {person}"), "COLUMNS": "160"}
-    return subprocess.run(
-        [*SAIBOT, *map(str, arguments)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120
-    )
+    return shell.run(*arguments, cwd=cwd, home=f"home of {person}")
 
 
 def contributed(cwd: Path, person: str, *row: object) -> dict[str, Any]:

@@ -7,10 +7,6 @@ can be compared with joins that pandas builds.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,27 +19,11 @@ from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
 from saibot.sketch import write_sketch
+from tests.support.noise import NoNoise
+from tests.support.shell import run
 
 KEYS = [f"2013-01-{i:02d}" for i in range(1, 21)]
 LAYOUTS = {"fpm": "join", "fpm-opt": "join", "joint": "semiring"}
-
-
-class NoNoise:
-    simulated = True
-
-    def gaussian(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray:
-        return values
-
-    laplace = gaussian
-
-    def choose(self, scores: np.ndarray, sensitivity: int, epsilon: float) -> int:
-        return int(scores.argmin())
-
-
-def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"SAIBOT_HOME": str(cwd / "home"), "COLUMNS": "120"}
-    command = [sys.executable, "-m", "saibot.cli", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
 
 
 def found(cwd: Path, *arguments: object) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,8 @@ from typer.testing import CliRunner
 
 from saibot.cli.app import app
 from saibot.errors import SaibotError
+from tests.support.shell import SAIBOT
 
-SAIBOT = [sys.executable, "-m", "saibot.cli"]
 WARDS = [f"W{i:02d}" for i in range(1, 31)]
 CARD = """
 [dataset]

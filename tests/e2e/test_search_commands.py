@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +17,8 @@ import pytest
 
 from saibot.demo.flights import write_airline
 from saibot.search import Corpus
+from tests.support.shell import run
 
-SAIBOT = [sys.executable, "-m", "saibot.cli"]
 REQUEST = (
     "--train",
     "b6.train.csv",
@@ -33,13 +31,6 @@ REQUEST = (
     "--feature",
     "distance",
 )
-
-
-def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"SAIBOT_HOME": str(cwd / "home"), "COLUMNS": "120"}
-    return subprocess.run(
-        [*SAIBOT, *map(str, arguments)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120
-    )
 
 
 def refused(done: subprocess.CompletedProcess[str], said: str) -> None:

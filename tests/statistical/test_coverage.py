@@ -15,6 +15,7 @@ import pytest
 from saibot.estimate.intervals import Interval, coefficient_interval, gain_interval, r2_interval, stop_quantile
 from saibot.estimate.moments import exact_moments
 from saibot.semiring import Moments
+from tests.support.moments import add_noise
 
 pytestmark = pytest.mark.statistical
 OWN, FEATURES = ("x",), ("x", "y")
@@ -42,29 +43,6 @@ def table(rng: np.random.Generator, setting: Setting, values: np.ndarray) -> Mom
     return exact_moments(FEATURES, np.column_stack([x, y]), keys, d)
 
 
-def private(rng: np.random.Generator, exact: Moments, noise: tuple[float, float, float]) -> Moments:
-    """As a lookup sketch says it: n public, a global block of sums beside those of the keys."""
-    counts, sums, products = noise
-    d, m = exact.sums.shape
-    s = exact.sums + sums * rng.normal(size=(d, m))
-    weight = d / (d + 1)
-    total = weight * (exact.total + sums * rng.normal(size=m)) + (1 - weight) * s.sum(axis=0)
-    E = np.triu(products / np.sqrt(2) * rng.normal(size=(m, m)), 1)
-    return replace(
-        exact,
-        counts=exact.counts + counts * rng.normal(size=d),
-        sums=s,
-        total=total,
-        products=exact.products + E + E.T + np.diag(products * rng.normal(size=m)),
-        count_noise=np.full(d, counts),
-        sum_noise=np.full(d, sums),
-        product_noise=np.where(np.eye(m, dtype=bool), products, products / np.sqrt(2)),
-        total_noise=np.full(m, sums * np.sqrt(weight)),
-        key_products=None,
-        key_product_noise=None,
-    )
-
-
 def fits(moments: Moments, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     names = [f"z{i}" for i in range(values.shape[1])]
     gram = moments.gram(values, names)
@@ -82,7 +60,7 @@ def ask(values: np.ndarray) -> dict[str, object]:
 def draw(rng: np.random.Generator, setting: Setting) -> tuple[np.ndarray, Moments, Moments]:
     values = SPREAD * rng.normal(size=(setting.keys, setting.columns))
     exact = table(rng, setting, values)
-    return values, exact, private(rng, exact, setting.noise) if setting.noise else exact
+    return values, exact, add_noise(exact, rng, *setting.noise) if setting.noise else exact
 
 
 def train_gain(rng: np.random.Generator, setting: Setting) -> tuple[Interval, float]:

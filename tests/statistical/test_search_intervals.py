@@ -19,6 +19,7 @@ from saibot.search.shard import ShardRows
 from saibot.search.state import State
 from saibot.semiring import Moments
 from saibot.sketch import KeyDomain
+from tests.support.moments import add_noise
 
 pytestmark = pytest.mark.statistical
 SPREAD, REST = 0.3, 0.3
@@ -40,28 +41,6 @@ def table(rng: np.random.Generator, setting: Setting, values: np.ndarray) -> Mom
     rest = np.sqrt(setting.shared) * rng.normal(size=d)[keys] + np.sqrt(1 - setting.shared) * rng.normal(size=n)
     y = 0.2 + 0.5 * x + (SLOPES @ values)[keys] + REST * rest
     return exact_moments(("x", "y"), np.column_stack([x, y]), keys, d + 1)
-
-
-def private(rng: np.random.Generator, exact: Moments, noise: tuple[float, float, float]) -> Moments:
-    """As a lookup sketch says it: n public, a global block of sums beside those of the keys."""
-    counts, sums, products = noise
-    d, m = exact.sums.shape
-    s = exact.sums + sums * rng.normal(size=(d, m))
-    weight = d / (d + 1)
-    E = np.triu(products / np.sqrt(2) * rng.normal(size=(m, m)), 1)
-    return replace(
-        exact,
-        counts=exact.counts + counts * rng.normal(size=d),
-        sums=s,
-        total=weight * (exact.total + sums * rng.normal(size=m)) + (1 - weight) * s.sum(axis=0),
-        products=exact.products + E + E.T + np.diag(products * rng.normal(size=m)),
-        count_noise=np.full(d, counts),
-        sum_noise=np.full(d, sums),
-        product_noise=np.where(np.eye(m, dtype=bool), products, products / np.sqrt(2)),
-        total_noise=np.full(m, sums * np.sqrt(weight)),
-        key_products=None,
-        key_product_noise=None,
-    )
 
 
 def corpus_of(folder, values: np.ndarray, domain: KeyDomain) -> Corpus:
@@ -92,7 +71,7 @@ def shown(folder, setting: Setting, runs: int, seed: int) -> tuple[np.ndarray, n
     for run in range(runs):
         values = SPREAD * rng.normal(size=(len(SLOPES), setting.keys))
         exact = table(rng, setting, values)
-        seen = exact if setting.noise is None else private(rng, exact, setting.noise)
+        seen = exact if setting.noise is None else add_noise(exact, rng, *setting.noise)
         corpus = corpus_of(folder / f"{seed}-{run}", values, domain)
         found = search(SearchRequest(seen, None, "y", key), corpus, options)
         truth = population() if setting.noise is None else on_the_table(exact, values)
@@ -156,7 +135,7 @@ def test_the_interval_of_a_held_out_r2_covers(name, tmp_path, full):
         values = SPREAD * rng.normal(size=(len(SLOPES), setting.keys))
         exact, held_out = table(rng, setting, values), table(rng, part, values)
         assert setting.noise is not None
-        seen, test = private(rng, exact, setting.noise), private(rng, held_out, setting.noise)
+        seen, test = add_noise(exact, rng, *setting.noise), add_noise(held_out, rng, *setting.noise)
         request = SearchRequest(seen, test, "y", RequestKey.product([("k", domain)]))
         found = search(request, corpus_of(tmp_path / str(run), values, domain), options)
         model, step = found.final, found.steps[0]

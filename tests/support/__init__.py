@@ -1,1 +1,1 @@
-"""What several test modules build: plans, charges, releases, forged files, noise that is none."""
+"""What several test modules need: plans, charges, releases, forged files, simulated noise, processes, commands, servers."""

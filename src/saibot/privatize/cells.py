@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from saibot.domains import normal_key, spellings
-from saibot.privatize.engines import Engine
+from saibot.privatize.engines import TableEngine
 
 _BLANKS = " \t\n\r\v\f"
 NUMBER = r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?)$"
@@ -141,7 +141,7 @@ def is_level(cell: ir.Column, level: str, levels: Sequence[str]) -> ir.BooleanVa
     return hit.fill_null(False)
 
 
-def day_in(cell: ir.Column, engine: Engine) -> ir.Column:
+def day_in(cell: ir.Column, engine: TableEngine) -> ir.Column:
     """The day of a time, also of one in ISO text, which is what text files hold."""
     kind = cell.type()
     if kind.is_timestamp():

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from saibot.errors import InvalidTable
-from saibot.privatize.engines import DEFAULT_ENGINE, BackendName, Engine, engine_of, open_engine
+from saibot.privatize.engines import DEFAULT_ENGINE, BackendName, TableEngine, engine_of, open_engine
 from saibot.privatize.frames import frame_columns, is_frame, normal_column
 from saibot.privatize.text_file import CSV_ENDINGS, check_quotes, records
 
@@ -36,7 +36,7 @@ class Source:
     """An opened table and the engine that will aggregate it."""
 
     table: ibis.Table
-    engine: Engine
+    engine: TableEngine
     path: Path | None
 
     def fetch(self, expression: ibis.Table) -> pa.Table:
@@ -120,7 +120,7 @@ def _is_blank(path: Path) -> bool:
 
 
 def _read_file(
-    engine: Engine,
+    engine: TableEngine,
     path: Path,
     text_columns: tuple[str, ...] | None,
     columns: Sequence[str] | None,
@@ -152,7 +152,7 @@ def _names(path: Path) -> list[str]:
     return names
 
 
-def _read_parquet(engine: Engine, path: Path) -> ibis.Table:
+def _read_parquet(engine: TableEngine, path: Path) -> ibis.Table:
     """The types are declared in the file. Decimals that no engine holds exactly, and times in other zones, come by Arrow."""
     schema = parquet.read_schema(path)
     if any(pa.types.is_decimal256(kind) or pa.types.is_float16(kind) for kind in schema.types):

@@ -6,9 +6,7 @@ One platform serves all tests on one combination; every test uses accounts of it
 from __future__ import annotations
 
 import itertools
-import socket
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,7 +17,6 @@ import httpx
 import numpy as np
 import pandas as pd
 import pytest
-import uvicorn
 
 from saibot.client.in_process import AppTransport
 from saibot.platform import Settings, create_app
@@ -27,6 +24,7 @@ from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
 from saibot.sketch import Sketch, write_sketch
+from tests.support.serving import listening
 
 SHOPS = [f"{i:02d}" for i in range(1, 31)]
 _names = itertools.count(1)
@@ -176,20 +174,11 @@ def started_in_process(settings: Settings) -> Iterator[Server]:
 
 def started_over_http(settings: Settings) -> Iterator[Server]:
     app = create_app(settings)
-    listening = socket.socket()
-    listening.bind(("127.0.0.1", 0))
-    address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    running = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=5))
-    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    while not running.started:
-        time.sleep(0.01)
-    server = Server(settings, lambda: httpx.Client(base_url=address, timeout=60), app)
-    yield server
-    for client in server.clients:
-        client.close()
-    running.should_exit = True
-    thread.join()
+    with listening(app) as address:
+        server = Server(settings, lambda: httpx.Client(base_url=address, timeout=60), app)
+        yield server
+        for client in server.clients:
+            client.close()
 
 
 # ------------------------------------------------------------------------------------------------ verbs

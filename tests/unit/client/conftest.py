@@ -17,26 +17,13 @@ from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
 from saibot.sketch import KeyDomain, Sketch
+from tests.support.noise import NoNoise
 
 SHOPS = tuple(f"{i:02d}" for i in range(1, 13))  # a key that is no number: 01 must stay 01
 DAYS = ("2013-01-01", "2013-03-31")
 LAVISH = Budget("1000000", "1e-6")  # noise far below anything that these tests look at
 
 Levels = dict[str, dict[str, float]]
-
-
-class NoNoise:
-    """Adds nothing: what comes out is what went in."""
-
-    simulated = True
-
-    def gaussian(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray:
-        return values
-
-    laplace = gaussian
-
-    def choose(self, scores: np.ndarray, sensitivity: int, epsilon: float) -> int:
-        return int(scores.argmin())
 
 
 def card(name: str, *, features: dict[str, Any] | None = None, keys: dict[str, Any] | None = None) -> dict[str, Any]:

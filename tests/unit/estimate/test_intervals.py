@@ -21,8 +21,7 @@ from saibot.estimate.intervals import (
     stop_quantile,
 )
 from saibot.estimate.moments import exact_moments
-
-from .conftest import add_noise
+from tests.support.moments import add_noise
 
 OWN, D = ("x", "w"), 25
 

@@ -13,8 +13,7 @@ from saibot.platform.accounts import Caller
 from saibot.platform.errors import NotSignedIn, Unusable
 from saibot.platform.service import Platform
 from saibot.platform.storage.tables import tokens
-
-ADMIN = Caller("admin", frozenset({"admin"}), "t0")
+from tests.support.serving import ADMIN
 
 
 def test_the_first_start_alone_makes_an_admin_token(settings: Settings) -> None:

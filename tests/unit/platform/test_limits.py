@@ -16,9 +16,9 @@ from saibot.platform.errors import OverQuota, TooManyRequests, Unusable
 from saibot.platform.limits import Limits
 from saibot.platform.pagination import read_cursor, write_cursor
 from saibot.platform.service import Platform
+from tests.support.serving import ADMIN
 
 ONE = Caller("one", frozenset({"provider"}), "t-one")
-ADMIN = Caller("admin", frozenset({"admin"}), "t0")
 
 
 def test_a_caller_who_asks_too_often_waits_and_others_do_not(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

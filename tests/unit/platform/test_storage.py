@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 from pathlib import Path
@@ -19,6 +18,7 @@ from saibot.platform.storage.database import Database
 from saibot.platform.storage.migrate import FOLDER, LATEST, DatabaseTooNew, migrate, revision
 from saibot.platform.storage.tables import metadata
 from saibot.wire import Dataset
+from tests.support.processes import in_a_process
 
 KEY = {"name": "day", "levels": ["month"], "parts": [
     {"name": "day", "domain": "days", "version": 1, "size": 5, "digest": "a" * 64, "keys_digest": "b" * 64}
@@ -116,10 +116,7 @@ def _die_in_the_middle(address: str) -> None:
 def test_a_kill_half_way_leaves_the_first_version_whole(of_0001: Database) -> None:
     before, address = contents(of_0001), of_0001.engine.url.render_as_string(hide_password=False)
     of_0001.close()
-    child = multiprocessing.get_context("fork").Process(target=_die_in_the_middle, args=(address,))
-    child.start()
-    child.join(60)
-    assert child.exitcode == -signal.SIGKILL
+    assert in_a_process(_die_in_the_middle, address) == -signal.SIGKILL
     again = Database(address)
     assert revision(again) == "0001" and contents(again) == before
     assert migrate(again) == "0001" and len(contents(again)["datasets"]) == HELD

@@ -6,54 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
+from research.seeded import Seeded
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, Prepared, ReleaseRequest, prepare
 from saibot.privatize.aggregate import ExactStatistics, aggregate
+from tests.support.noise import NoNoise
 
 BUDGET, REPLACE_ONE = Budget("1", "1e-6"), Neighbours.REPLACE_ONE
-
-
-class SeededNoise:
-    """Simulated noise, the same for the same seed."""
-
-    simulated = True
-
-    def __init__(self, seed: int) -> None:
-        self._rng = np.random.default_rng(seed)
-
-    def gaussian(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray:
-        return values + np.rint(self._rng.normal(0, scale, values.shape)).astype(np.int64)
-
-    def laplace(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray:
-        return values + np.rint(self._rng.laplace(0, scale, values.shape)).astype(np.int64)
-
-    def choose(self, scores: np.ndarray, sensitivity: int, epsilon: float) -> int:
-        return int((scores + self._rng.exponential(2 * sensitivity / epsilon, scores.shape)).argmin())
-
-
-class NoNoise:
-    """Adds nothing: what comes out is what went in. Keeps the scales it was asked for."""
-
-    simulated = True
-
-    def __init__(self) -> None:
-        self.scales: list[float] = []
-        self.drawn = 0
-
-    def gaussian(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray:
-        self.scales.append(scale)
-        self.drawn += values.size
-        return values
-
-    laplace = gaussian
-
-    def choose(self, scores: np.ndarray, sensitivity: int, epsilon: float) -> int:
-        self.scales.append(2 * sensitivity / epsilon)
-        return int(scores.argmin())
 
 
 @pytest.fixture
@@ -62,8 +24,8 @@ def ledger(saibot_home: Path) -> Ledger:
 
 
 @pytest.fixture
-def seeded() -> Callable[[int], SeededNoise]:
-    return SeededNoise
+def seeded() -> Callable[[int], Seeded]:
+    return Seeded
 
 
 @pytest.fixture

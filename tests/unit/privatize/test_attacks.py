@@ -17,9 +17,10 @@ from saibot.errors import BudgetExceeded
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, Prepared, ReleaseRequest, contribute, prepare, privatize
 from saibot.privatize.aggregate import ExactStatistics, aggregate
+from saibot.privatize.noise import NoiseSource
 from saibot.privatize.split import split_frame, split_table
 
-from .conftest import BUDGET, REPLACE_ONE, SeededNoise
+from .conftest import BUDGET, REPLACE_ONE
 
 OTHERS = 40
 TEN = {"x": {"bounds": [0, 10]}}
@@ -170,7 +171,7 @@ def test_a_level_is_hit_by_the_same_times_in_a_column_of_times_and_of_objects(ex
 
 
 @pytest.mark.parametrize("key", ["a", "elsewhere"])
-def test_a_report_is_made_whatever_key_the_row_has(tmp_path: Path, key: str, seeded: Callable[[int], SeededNoise]):
+def test_a_report_is_made_whatever_key_the_row_has(tmp_path: Path, key: str, seeded: Callable[[int], NoiseSource]):
     """One that is not sent would tell that the key is none of the domain."""
     facts = Card.parse(card(TEN, values("a", "b")))
     request = ReleaseRequest(facts, BUDGET, REPLACE_ONE, key="k", allocation="equal")
@@ -178,7 +179,7 @@ def test_a_report_is_made_whatever_key_the_row_has(tmp_path: Path, key: str, see
     assert made.sketch.header.model == "local"
 
 
-def test_parts_divided_by_individual_are_no_parts_of_rows(ledger, tmp_path: Path, seeded: Callable[[int], SeededNoise]):
+def test_parts_divided_by_individual_are_no_parts_of_rows(ledger, tmp_path: Path, seeded: Callable[[int], NoiseSource]):
     """Replaced by a row with another's id, a row leaves one part and enters the other: both releases are about it."""
     pd.DataFrame({"who": [f"p{number // 2}" for number in range(60)], "x": 9.0}).to_csv(tmp_path / "t.csv", index=False)
     parts = split_table(tmp_path / "t.csv", ledger, test=Decimal("0.5"), id_column="who")

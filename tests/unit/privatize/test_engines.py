@@ -13,7 +13,7 @@ import pytest
 from saibot.errors import InvalidInput
 from saibot.privacy import Budget, Neighbours
 from saibot.privatize import Card, ReleaseRequest
-from saibot.privatize.engines import ENGINES, Engine, engine_of, open_engine, register
+from saibot.privatize.engines import ENGINES, TableEngine, engine_of, open_engine, register
 from saibot.privatize.engines.duckdb import DuckDB
 from saibot.privatize.engines.polars import Polars
 from saibot.privatize.read import open_table
@@ -42,7 +42,7 @@ class Missing(DuckDB):
 
 
 @pytest.fixture
-def counting() -> Iterator[type[Engine]]:
+def counting() -> Iterator[type[TableEngine]]:
     yield register(Counting)
     del ENGINES["counting"]
 
@@ -86,7 +86,7 @@ def test_somebodys_own_table_is_asked_by_the_engine_of_its_connection():
     own = ibis.duckdb.connect()
     assert isinstance(engine_of(own), DuckDB)
     assert isinstance(engine_of(ibis.polars.connect()), Polars)
-    assert type(engine_of(ibis.sqlite.connect())) is Engine
+    assert type(engine_of(ibis.sqlite.connect())) is TableEngine
 
 
 def test_texts_are_told_apart_by_their_bytes_in_somebodys_own_table_only():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable
@@ -18,11 +17,11 @@ from saibot.search.corpus import Corpus
 from saibot.search.index import CorpusIndex
 from saibot.search.shard import ShardRows, concatenate, open_shard, write_shard
 from saibot.sketch import SUFFIX, Sketch, read_sketch, write_sketch
+from tests.support.processes import at_once, in_a_process
 
 from .conftest import rows_of
 
 GOLDEN = Path(__file__).parents[2] / "contract" / "golden"
-FORK = multiprocessing.get_context("fork")
 
 
 def named(name: str) -> Sketch:
@@ -49,23 +48,33 @@ MOMENTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 }
 
 
+def add(folder: Path, sketch: Sketch) -> None:
+    Corpus(folder).add([sketch])
+
+
+def add_and_die(folder: Path, sketch: Sketch, moment: str) -> None:
+    MOMENTS[moment](pytest.MonkeyPatch())
+    add(folder, sketch)
+
+
+def change_and_die(folder: Path) -> None:
+    with CorpusIndex(folder)._opened("BEGIN IMMEDIATE") as db:
+        db.execute("PRAGMA cache_size = 1")  # so that changes reach the file before they are committed
+        db.execute("DELETE FROM sketch")
+        rows = [(f"{i:064}", "x" * 500) for i in range(500)]
+        db.executemany("INSERT INTO sketch (digest, dataset) VALUES (?, ?)", rows)
+        die()
+
+
 @pytest.mark.fault
 @pytest.mark.parametrize("moment", list(MOMENTS))
 def test_a_writer_that_is_killed_leaves_nothing_that_counts_and_what_it_did_can_be_done_again(
-    tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, moment: str
 ) -> None:
     Corpus.create(tmp_path).add([named("before")])
     before = CorpusIndex(tmp_path).contents()
     lost = named("lost")
-
-    def write() -> None:
-        MOMENTS[moment](monkeypatch)
-        Corpus(tmp_path).add([lost])
-
-    child = FORK.Process(target=write)
-    child.start()
-    child.join(60)
-    assert child.exitcode == -signal.SIGKILL
+    assert in_a_process(add_and_die, tmp_path, lost, moment) == -signal.SIGKILL
     assert CorpusIndex(tmp_path).contents() == before
     corpus = Corpus(tmp_path)
     assert corpus.digests == (named("before").digest,)
@@ -84,32 +93,13 @@ def test_a_writer_that_is_killed_in_the_middle_of_the_indexs_own_change_changes_
     corpus = Corpus.create(tmp_path)
     corpus.add([named(f"set-{i}") for i in range(3)])
     before = corpus._index.contents()
-
-    def write() -> None:
-        index = CorpusIndex(tmp_path)
-        with index._opened("BEGIN IMMEDIATE") as db:
-            db.execute("PRAGMA cache_size = 1")  # so that changes reach the file before they are committed
-            db.execute("DELETE FROM sketch")
-            db.executemany(
-                "INSERT INTO sketch (digest, dataset) VALUES (?, ?)", [(f"{i:064}", "x" * 500) for i in range(500)]
-            )
-            die()
-
-    child = FORK.Process(target=write)
-    child.start()
-    child.join(60)
-    assert child.exitcode == -signal.SIGKILL
+    assert in_a_process(change_and_die, tmp_path) == -signal.SIGKILL
     assert CorpusIndex(tmp_path).contents() == before and len(Corpus(tmp_path).digests) == 3
 
 
 def test_two_processes_that_add_at_once_both_count(tmp_path: Path) -> None:
     Corpus.create(tmp_path)
-    writers = [FORK.Process(target=lambda i=i: Corpus(tmp_path).add([named(f"set-{i}")])) for i in range(4)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join(60)
-    assert [writer.exitcode for writer in writers] == [0] * 4
+    assert at_once(add, [(tmp_path, named(f"set-{i}")) for i in range(4)]) == [0] * 4
     corpus = Corpus(tmp_path)
     assert sorted(map(corpus.name_of, corpus.digests)) == [f"set-{i}" for i in range(4)]
     assert sum(len(shard) for id in corpus.key_ids for shard in corpus.shards(id)) == 4 * len(named("a").features)

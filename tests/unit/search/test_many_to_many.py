@@ -23,29 +23,11 @@ from saibot.search.exhaustive import Exhaustive
 from saibot.search.from_sketches import search_request
 from saibot.search.pairs import wald_statistic
 from saibot.sketch import Sketch
+from tests.support.noise import simulated
 
 DAYS = [str(day.date()) for day in pd.date_range("2013-01-01", "2013-02-20")]
 PAIRS = SearchOptions(join="many-to-many", device="cpu", steps=3)
 UNBIASED = SearchOptions(join="many-to-many-unbiased", device="cpu", steps=3)
-
-
-class SimulatedNoise:
-    """Seeded noise; without a seed, none at all."""
-
-    simulated = True
-
-    def __init__(self, seed: int | None) -> None:
-        self._rng = None if seed is None else np.random.default_rng(seed)
-
-    def gaussian(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray:
-        if self._rng is None:
-            return values
-        return values + np.rint(self._rng.normal(0, scale, values.shape)).astype(np.int64)
-
-    laplace = gaussian
-
-    def choose(self, scores: np.ndarray, sensitivity: int, epsilon: float) -> int:
-        return int(scores.argmin())
 
 
 @pytest.fixture
@@ -65,7 +47,7 @@ def sketch(saibot_home: Path) -> Callable[..., Sketch]:
         budget = Budget("100000" if seed is None else "1", "1e-6")
         options = {"key": "day", "layout": "semiring"} | terms
         request = ReleaseRequest(Card.parse(card), budget, Neighbours.REPLACE_ONE, **options)
-        return privatize(frame, request, Ledger(saibot_home), noise=SimulatedNoise(seed)).sketch
+        return privatize(frame, request, Ledger(saibot_home), noise=simulated(seed)).sketch
 
     return make
 

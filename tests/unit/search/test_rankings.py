@@ -15,17 +15,15 @@ from saibot.cli import search as command
 from saibot.client.in_process import running
 from saibot.errors import InvalidInput
 from saibot.platform import Settings
-from saibot.platform.accounts import Caller
 from saibot.platform.api.app import app_of
 from saibot.platform.service import open_platform
 from saibot.search import SearchOptions, search
 from saibot.search.rankings import RANKINGS, Ordered, ranking_named
 from saibot.wire import Question, Ranking
 from saibot.wire.rankings import register
+from tests.support.serving import ADMIN
 
 from .test_search import DOMAIN, ask, world
-
-ADMIN = Caller("admin", frozenset({"admin"}), "first")
 
 
 def worst_first(engine, options):

@@ -11,18 +11,18 @@ Post-processing of public sketches: no budget. Linear in keys and in tables. Der
 
 from saibot.estimate.factors.learning import GroupedFactors, learn, learn_by_group
 from saibot.estimate.factors.model import Factors, RankScore, shared_columns
-from saibot.estimate.factors.posterior import Posterior
+from saibot.estimate.factors.posterior import FactorPosterior
 from saibot.estimate.factors.readings import KeyTree, Readings
 from saibot.estimate.factors.requests import Denoised, RequestSums, denoised_request, expected_raw_gains, variance_within
 from saibot.estimate.factors.values import FactorValues, apply
 
 __all__ = [
     "Denoised",
+    "FactorPosterior",
     "FactorValues",
     "Factors",
     "GroupedFactors",
     "KeyTree",
-    "Posterior",
     "RankScore",
     "Readings",
     "RequestSums",

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from saibot.estimate.factors.model import LEAST_SHARE
-from saibot.estimate.factors.posterior import Posterior
+from saibot.estimate.factors.posterior import FactorPosterior
 from saibot.estimate.factors.readings import PRIOR_KEYS, Readings
 from saibot.estimate.factors.weights import capped
 
@@ -43,7 +43,7 @@ class Parameters:
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedParameters:
     parameters: Parameters
     log_likelihood: tuple[float, ...]  # weighted, before each round
 
@@ -76,7 +76,7 @@ def start(readings: Readings, weights: np.ndarray, most: int) -> Start:
     most = min(most, d)
     own, none = np.zeros(readings.weight.shape), np.zeros((d, 0))
     for block in readings.blocks(8) if most else ():
-        found = Posterior(readings.take(block), none, shares, tau2[block])
+        found = FactorPosterior(readings.take(block), none, shares, tau2[block])
         own[block] = found.deviations * np.sqrt(weights[block] / (total * tau2[block]))[:, None]
     # The main directions of these by subspace iteration from fixed ones: a few suffice, because learning goes on from them.
     basis = np.linalg.qr(np.random.default_rng(0).normal(size=(d, min(most + 4, d))))[0]
@@ -96,7 +96,7 @@ def learn_rank(
     rounds: int = ROUNDS,
     ridge: float = RIDGE,
     prior_keys: float = PRIOR_KEYS,
-) -> Learned:
+) -> LearnedParameters:
     """Rounds of learning from some first parameters, with the weights of too large providers capped in each."""
     now, trace = first.normalised(), []
     information = np.ones(len(readings))
@@ -105,7 +105,7 @@ def learn_rank(
         trace.append(sums.log_likelihood)
         now = sums.updated(readings, now, ridge, prior_keys).normalised()
         information = sums.information if now.loadings.shape[1] else information
-    return Learned(now, tuple(trace))
+    return LearnedParameters(now, tuple(trace))
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class _Sums:
         with_tree, factors, likelihood = np.zeros((d, r)), np.zeros((r, r)), 0.0
         own_factors, information, squares = np.zeros(N), np.zeros(N), np.zeros((len(now.shares), N))
         for block in readings.blocks(1 + r):
-            found = Posterior(readings.take(block), now.loadings, now.shares, now.tau2[block])
+            found = FactorPosterior(readings.take(block), now.loadings, now.shares, now.tau2[block])
             a, V, weight = found.factor_means, found.factor_covariance, weights[block]
             second = V + a[:, :, None] * a[:, None, :]
             factors += np.einsum("b,bfg->fg", weight, second)

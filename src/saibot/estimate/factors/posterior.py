@@ -22,7 +22,7 @@ from saibot.estimate.tree import Means, Smoother
 NOISE_FLOOR = 1e-8
 
 
-class Posterior:
+class FactorPosterior:
     """Of tables whose tau^2 is given. Arrays have one row per table; those with a column per factor have it first."""
 
     def __init__(self, readings: Readings, loadings: np.ndarray, shares: np.ndarray, tau2: np.ndarray) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from saibot.estimate.factors.model import Factors
-from saibot.estimate.factors.posterior import Posterior
+from saibot.estimate.factors.posterior import FactorPosterior
 from saibot.estimate.factors.readings import Readings
 
 OWN_SHARE = 0.1  # omega: tables agree with a request's residual far more often than with a random direction
@@ -61,7 +61,7 @@ def denoised_request(factors: Factors, request: RequestSums) -> Denoised:
         return Denoised(np.zeros_like(E), np.zeros_like(E), 0.0)
     unit = float(n.max())
     table = _one_table(factors, E / unit, n / unit, v / unit**2)
-    means = Posterior(table, factors.loadings, factors.shares, np.array([scale])).deviations[0]
+    means = FactorPosterior(table, factors.loadings, factors.shares, np.array([scale])).deviations[0]
     means = means - float(n @ means) / float(n.sum())
     return Denoised(means, n * means, scale)
 
@@ -97,7 +97,7 @@ def expected_raw_gains(
     directions = np.vstack([c, X.T])
     gains = np.zeros(len(readings))
     for block in readings.blocks(1 + widened.rank + len(directions)):
-        found = Posterior(readings.take(block), widened.loadings, widened.shares, tau2[block])
+        found = FactorPosterior(readings.take(block), widened.loadings, widened.shares, tau2[block])
         z, spread = found.deviations, found.covariance_along(directions)
         own = z @ X
         left = (z**2 + found.variance) @ n

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from saibot.estimate.factors.model import Factors
-from saibot.estimate.factors.posterior import Posterior
+from saibot.estimate.factors.posterior import FactorPosterior
 from saibot.estimate.factors.readings import PRIOR_KEYS, Readings
 from saibot.estimate.tree import reliability_of
 
@@ -46,7 +46,7 @@ def apply(factors: Factors, readings: Readings) -> FactorValues:
     values, variance = np.empty((N, d)), np.empty((N, d))
     for block in readings.blocks(1 + factors.rank):
         some = readings.take(block)
-        found = Posterior(some, factors.loadings, factors.shares, tau2[block])
+        found = FactorPosterior(some, factors.loadings, factors.shares, tau2[block])
         values[block] = np.clip(some.mean[:, None] + found.deviations, some.low[:, None], some.high[:, None])
         variance[block] = found.variance
     return FactorValues(values, variance, tau2, tau2[:, None] * factors.prior_variance)
@@ -69,7 +69,7 @@ def scales(factors: Factors, readings: Readings) -> Scales:
     for block in readings.blocks(1 + factors.rank):
         some = readings.take(block)
         for row, exponent in zip(likelihood, GRID, strict=True):
-            found = Posterior(some, factors.loadings, factors.shares, first[block] * np.exp(exponent))
+            found = FactorPosterior(some, factors.loadings, factors.shares, first[block] * np.exp(exponent))
             row[block] = found.log_likelihood
     top = likelihood.max(axis=0)
     mean = top + np.log(np.exp(likelihood - top).mean(axis=0))

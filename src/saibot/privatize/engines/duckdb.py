@@ -8,11 +8,11 @@ from typing import Any, Self
 
 import ibis
 
-from saibot.privatize.engines.engine import Engine
+from saibot.privatize.engines.engine import TableEngine
 from saibot.privatize.text_file import separator_of, top_of
 
 
-class DuckDB(Engine):
+class DuckDB(TableEngine):
     name = "duckdb"
 
     @classmethod

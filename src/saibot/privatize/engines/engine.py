@@ -15,7 +15,7 @@ import ibis.expr.types as ir
 import pyarrow as pa
 
 
-class Engine:
+class TableEngine:
     """Any database that ibis reaches. `foreign`: the connection, and the table in it, are somebody's own."""
 
     name: ClassVar[str] = "database"

@@ -10,11 +10,11 @@ from typing import Self
 import ibis
 import ibis.expr.types as ir
 
-from saibot.privatize.engines.engine import Engine
+from saibot.privatize.engines.engine import TableEngine
 from saibot.privatize.text_file import separator_of
 
 
-class Polars(Engine):
+class Polars(TableEngine):
     name = "polars"
     extra = "polars"
     numbers_rows = False

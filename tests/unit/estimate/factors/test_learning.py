@@ -10,7 +10,7 @@ import pytest
 
 from saibot.estimate.factors import Factors, KeyTree, apply, learn, learn_by_group, shared_columns
 from saibot.estimate.factors.em import Parameters, _Sums, learn_rank, start
-from saibot.estimate.factors.posterior import Posterior
+from saibot.estimate.factors.posterior import FactorPosterior
 
 
 def unbounded(readings):
@@ -19,7 +19,7 @@ def unbounded(readings):
 
 
 def likelihood(readings, now: Parameters) -> float:
-    return float(Posterior(readings, now.loadings, now.shares, now.tau2).log_likelihood.sum())
+    return float(FactorPosterior(readings, now.loadings, now.shares, now.tau2).log_likelihood.sum())
 
 
 @pytest.mark.parametrize("levels", [0, 2])

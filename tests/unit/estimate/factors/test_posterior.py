@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from saibot.estimate.factors import Factors, Posterior, RequestSums, denoised_request, expected_raw_gains, variance_within
+from saibot.estimate.factors import (
+    FactorPosterior,
+    Factors,
+    RequestSums,
+    denoised_request,
+    expected_raw_gains,
+    variance_within,
+)
 from saibot.estimate.factors.posterior import NOISE_FLOOR
 
 
@@ -49,7 +56,7 @@ def block(made, steps, *, rank, exact=0, keys=60):
 @pytest.mark.parametrize("rank", [0, 1, 3])
 def test_means_covariances_and_likelihood_are_those_of_dense_matrices(made, steps, levels, rank):
     readings, loadings, shares, tau2 = block(made, steps[:levels], rank=rank)
-    found = Posterior(readings, loadings, shares, tau2)
+    found = FactorPosterior(readings, loadings, shares, tau2)
     directions = np.random.default_rng(5).normal(size=(2, 60))
     along = found.covariance_along(directions)
     for i in range(len(readings)):
@@ -63,7 +70,7 @@ def test_means_covariances_and_likelihood_are_those_of_dense_matrices(made, step
 
 def test_the_covariance_of_the_whole_posterior_is_made_of_the_pieces_that_are_offered(made, steps):
     readings, loadings, shares, tau2 = block(made, steps, rank=2)
-    found = Posterior(readings, loadings, shares, tau2)
+    found = FactorPosterior(readings, loadings, shares, tau2)
     whole = found.covariance_along(np.eye(60))
     np.testing.assert_allclose(np.einsum("bkk->bk", whole), found.variance, atol=1e-12)
     assert (np.linalg.eigvalsh(whole) > -1e-12).all()
@@ -71,7 +78,7 @@ def test_the_covariance_of_the_whole_posterior_is_made_of_the_pieces_that_are_of
 
 def test_level_squares_are_the_expected_squares_of_each_level_s_deviations(made, steps):
     readings, loadings, shares, tau2 = block(made, steps[:1], rank=2)
-    found, groups = Posterior(readings, loadings, shares, tau2), np.eye(12)[:, steps[0]]
+    found, groups = FactorPosterior(readings, loadings, shares, tau2), np.eye(12)[:, steps[0]]
     for i in range(len(readings)):
         dense = Dense(readings, i, loadings, shares, tau2[i])
         for level, part in enumerate((np.eye(60), groups)):
@@ -90,7 +97,7 @@ def test_an_exact_table_keeps_its_means_and_keys_without_rows_are_foretold_by_th
     weight, sums = readings.weight.copy(), readings.sums[0].copy()
     weight[:, :5] = sums[:, :5] = 0.0
     emptied = type(readings)(**{**readings.__dict__, "weight": weight, "sums": (sums,)})
-    posterior = Posterior(emptied, found.loadings, np.array([0.05]), np.full(3, 0.1))
+    posterior = FactorPosterior(emptied, found.loadings, np.array([0.05]), np.full(3, 0.1))
     values = posterior.deviations + readings.mean[:, None]
     np.testing.assert_allclose(values[:, 5:], found.truth[:, 5:], atol=1e-6)
     assert (
@@ -105,7 +112,7 @@ def test_a_level_that_was_not_read_changes_nothing(made, steps):
     noise = (readings.noise[0], np.full_like(readings.noise[1], np.inf))
     unread = type(readings)(**{**readings.__dict__, "noise": noise})
     garbled = type(readings)(**{**unread.__dict__, "sums": (readings.sums[0], readings.sums[1] * 0 + 7.0)})
-    one, other = (Posterior(r, loadings, shares, tau2) for r in (unread, garbled))
+    one, other = (FactorPosterior(r, loadings, shares, tau2) for r in (unread, garbled))
     np.testing.assert_allclose(one.deviations, other.deviations)
     np.testing.assert_allclose(one.log_likelihood, other.log_likelihood)
     np.testing.assert_allclose(one.deviations[0], Dense(unread, 0, loadings, shares, tau2[0]).mean, atol=1e-9)

@@ -13,12 +13,10 @@ import pytest
 
 from saibot.client.in_process import AppTransport, running
 from saibot.platform import Settings
-from saibot.platform.accounts import Caller
 from saibot.platform.api.app import app_of
 from saibot.platform.pages import session
 from saibot.platform.service import Platform, open_platform
-
-ADMIN = Caller("admin", frozenset({"admin"}), "first")
+from tests.support.serving import ADMIN
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,32 @@
+"""A platform that listens on a port of this machine, and the caller who may do everything there."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+from saibot.platform.accounts import Caller
+
+ADMIN = Caller("admin", frozenset({"admin"}), "t-admin")
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[str]:
+    """The address of the app, served from a thread until the block ends."""
+    sock = socket.socket()
+    sock.bind(("127.0.0.1", 0))
+    config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=5)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(20)
