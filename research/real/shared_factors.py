@@ -1,6 +1,6 @@
 """What shared factors are worth on real tables: rankings of them and values with them, judged as `protocol` judges searches.
 
-    python -m research.real.shared_factors FOLDER --runs 2 --split keys --only "asthma by geo_key"
+    python -m research.real.shared_factors FOLDER --runs 2 --split rows keys --only "asthma by geo_key"
 
 `usable` and `expected` are the product's searches on values that each table gives by itself. With factors: `factor-usable`
 ranks by the usable gain of the factor values, `factor-raw` by the expected raw gain with the request's own direction as one
@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from research.real.asking import Ask
-from research.real.protocol import DELTA, about, ask_on, library, tasks_on, worth_of
+from research.real.protocol import DELTA, Split, about, ask_on, library, tasks_on, worth_of
 from research.real.publishing import provider_release, request_release
 from research.searching import RANKINGS, Choice, choose, corpus_of
 from research.seeded import Seeded
@@ -44,7 +44,7 @@ LEAST_CEILING = 0.02  # held-out R2 of the best raw values below which there is 
 
 
 def factor_records(
-    ask: Ask,
+    asks: Mapping[Split, Ask],
     budget: Budget,
     *,
     runs: int,
@@ -52,10 +52,9 @@ def factor_records(
     requests: Sequence[str] = ("private", "local"),
     rank: int | None = None,
 ) -> list[dict[str, Any]]:
-    """One record for each run, kind of request and ranking."""
-    world, noise = ask.world, Seeded(rng)
+    """One record for each run, split of the one request, kind of request and ranking."""
+    world, noise = next(iter(asks.values())).world, Seeded(rng)
     providers = [provider_release(world, i, "paper", budget) for i in range(len(world.names))]
-    asked = request_release(world, ask.train, "paper", budget)
     tree = KeyTree.of(world.domain, world.domain.level_names)
     found = []
     for run in range(runs):
@@ -64,22 +63,25 @@ def factor_records(
         began = time.perf_counter()
         factors = learn(readings, rank=rank)
         shared = apply(factors, readings)
-        seconds = time.perf_counter() - began
-        accuracy = {"r2_alone": _agreement(readings.plain, world.raw_values)}
-        accuracy |= {"r2_shared": _agreement(shared.values, world.raw_values), "rank": factors.rank, "seconds": seconds}
+        facts = {"run": run, "rank": factors.rank, "seconds": time.perf_counter() - began}
+        facts |= {"r2_alone": _agreement(readings.plain, world.raw_values)}
+        facts |= {"r2_shared": _agreement(shared.values, world.raw_values)}
         with corpus_of(world.domain, sketches) as corpus:
-            for kind in requests:
-                request = ask.private(asked.sketch(noise)) if kind == "private" else ask.local
-                choices = {str(ranking): choose(request, corpus, ranking) for ranking in RANKINGS}
-                choices |= _by_factors(request, factors, readings, shared)
-                for ranking, choice in choices.items():
-                    worth = worth_of(
-                        world.lookup_r2, world.lookup_r2 - world.own_r2, choice.number, np.arange(len(world.names))
-                    )
-                    materialised = ask.materialised(choice) / ask.ceiling if ask.ceiling > LEAST_CEILING else np.nan
-                    row = {**about(world), "asked": kind, "ranking": ranking, "run": run, **worth, **accuracy}
-                    found.append({**row, "materialised": materialised})
+            for split, ask in asks.items():
+                asked = request_release(world, ask.train, "paper", budget)
+                for kind in requests:
+                    request = ask.private(asked.sketch(noise)) if kind == "private" else ask.local
+                    choices = {str(ranking): choose(request, corpus, ranking) for ranking in RANKINGS}
+                    choices |= _by_factors(request, factors, readings, shared)
+                    about_it = {**about(world), **facts, "split": split, "asked": kind}
+                    found += [{**about_it, "ranking": name, **_worth(ask, choice)} for name, choice in choices.items()]
     return found
+
+
+def _worth(ask: Ask, choice: Choice) -> dict[str, float]:
+    world = ask.world
+    worth = worth_of(world.lookup_r2, world.lookup_r2 - world.own_r2, choice.number, np.arange(len(world.names)))
+    return {**worth, "materialised": ask.materialised(choice) / ask.ceiling if ask.ceiling > LEAST_CEILING else np.nan}
 
 
 def _agreement(values: np.ndarray, truth: np.ndarray) -> float:
@@ -110,7 +112,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("tables", type=Path)
     options.add_argument("--runs", type=int, default=2)
-    options.add_argument("--split", choices=("rows", "keys"), default="rows")
+    options.add_argument("--split", choices=("rows", "keys"), nargs="+", default=["rows", "keys"])
     options.add_argument("--epsilon", default="1")
     options.add_argument("--rank", type=int)
     options.add_argument("--only", nargs="*", default=())
@@ -122,17 +124,25 @@ def main() -> None:
         if given.only and task.label not in given.only:
             continue
         rng = np.random.default_rng((given.seed, number))
-        ask = ask_on(books.world(task), split=given.split)
-        records += factor_records(ask, Budget(given.epsilon, DELTA), runs=given.runs, rng=rng, rank=given.rank)
-        frame = pd.DataFrame([{**record, "split": given.split} for record in records])
+        world = books.world(task)
+        asks = {split: ask_on(world, split=split) for split in given.split}
+        records += factor_records(asks, Budget(given.epsilon, DELTA), runs=given.runs, rng=rng, rank=given.rank)
+        frame = pd.DataFrame(records)
         if given.out is not None:
             frame.to_csv(given.out, index=False)
         latest = frame[(frame["request"] == task.name) & (frame["key"] == task.key)]
         facts = latest[["rank", "r2_alone", "r2_shared", "seconds", "candidates", "keys"]].mean().round(3).to_dict()
-        print(task.label, "ceiling", round(ask.ceiling, 3), facts, flush=True)
-        print(latest.groupby(["asked", "ranking"])[["share", "materialised"]].median().round(2).to_string(), flush=True)
-    each = frame.groupby(["asked", "ranking", "request", "key"])[["share", "materialised"]].median()
-    print(each.groupby(level=[0, 1]).agg(["mean", "median"]).round(3).to_string())
+        print(task.label, facts, {split: round(ask.ceiling, 3) for split, ask in asks.items()}, flush=True)
+        print(_table(latest, "median"), flush=True)
+    each = frame.groupby(["split", "asked", "ranking", "request", "key"])[["share", "materialised"]].median()
+    for how in ("mean", "median"):
+        print(how, "over requests of the median over runs", _table(each.reset_index(), how), sep="\n")
+
+
+def _table(frame: Any, how: str) -> str:
+    """Rankings down, splits and kinds of requests across."""
+    found = frame.groupby(["split", "asked", "ranking"])[["share", "materialised"]].agg(how)
+    return str(found.unstack([0, 1]).round(2).to_string())
 
 
 if __name__ == "__main__":

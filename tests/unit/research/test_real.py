@@ -205,9 +205,10 @@ def test_a_split_by_keys_keeps_every_key_on_one_side(world):
 
 def test_factors_of_made_up_tables_bring_values_nearer_to_the_truth_and_choose_no_worse(world):
     rng = np.random.default_rng(10)
-    frame = pd.DataFrame(factor_records(ask_on(world), ONE, runs=2, rng=rng, rank=1))
+    asks = {split: ask_on(world, split=split) for split in ("rows", "keys")}
+    frame = pd.DataFrame(factor_records(asks, ONE, runs=2, rng=rng, rank=1))
     assert set(frame["ranking"]) == {"usable", "expected", *FACTOR_RANKINGS} and set(frame["asked"]) == {"private", "local"}
-    assert (frame["r2_shared"] > frame["r2_alone"]).all()
+    assert (frame["r2_shared"] > frame["r2_alone"]).all() and set(frame["split"]) == set(asks)
     mean = frame.groupby("ranking")["materialised"].mean()
     assert mean["factor-raw"] > mean["usable"] - 0.1
     assert frame["share"].between(0, 1).all()

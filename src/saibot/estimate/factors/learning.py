@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from saibot.estimate.factors.em import ROUNDS, learn_rank, start
+from saibot.estimate.factors.em import ROUNDS, Start, learn_rank, start
 from saibot.estimate.factors.model import Factors, RankScore
 from saibot.estimate.factors.readings import Readings
 from saibot.estimate.factors.values import scales
@@ -55,9 +55,7 @@ def learn(
     `providers` names the provider of each table; without it each sketch has its own. `weights` (N,) multiply those that
     `teaching_weights` gives. The rank is chosen by held-out tables unless it is given.
     """
-    lesson = _Lesson.of(readings, providers, weights)
-    tried = () if rank is not None else lesson.tried(rounds)
-    return lesson.factors(chosen(tried) if rank is None else rank, rounds, tried)
+    return _Lesson.of(readings, providers, weights).best(rank, rounds)
 
 
 def learn_by_group(
@@ -69,9 +67,8 @@ def learn_by_group(
     rounds: int = ROUNDS,
 ) -> GroupedFactors:
     """The factors of all tables, and for each of five groups of providers those of all other groups' tables."""
-    everyone = learn(readings, providers=providers, weights=weights, rank=rank, rounds=rounds)
     lesson = _Lesson.of(readings, providers, weights)
-    group = lesson.groups()
+    everyone, group = lesson.best(rank, rounds), lesson.groups()
     without = [lesson.take(group != one).factors(everyone.rank, rounds, everyone.tried) for one in range(GROUPS)]
     names = readings.sketch.tolist() if providers is None else list(providers)
     return GroupedFactors(everyone, tuple(without), dict(zip(names, group.tolist(), strict=True)))
@@ -104,21 +101,17 @@ class _Lesson:
     def take(self, which: np.ndarray) -> _Lesson:
         return _Lesson(self.readings.take(which), self.weights[which], self.provider[which])
 
-    def factors(self, rank: int, rounds: int, tried: tuple[RankScore, ...] = ()) -> Factors:
-        return self._learned((rank,), rounds, tried)[0]
+    def best(self, rank: int | None, rounds: int) -> Factors:
+        """Of this rank, or of the one that held-out tables speak for."""
+        tried = () if rank is not None else self.tried(rounds)
+        return self.factors(chosen(tried) if rank is None else rank, rounds, tried)
 
-    def _learned(self, ranks: Sequence[int], rounds: int, tried: tuple[RankScore, ...] = ()) -> list[Factors]:
-        tree = self.readings.tree
+    def factors(self, rank: int, rounds: int, tried: tuple[RankScore, ...] = ()) -> Factors:
         if not self.weights.any():
-            return [Factors.none(tree)] * len(ranks)
-        first = start(self.readings, self._start_weights, max(ranks))
-        found = []
-        for rank in ranks:
-            learned = learn_rank(
-                self.readings, self.weights, self.provider, first.parameters(rank), rounds=rounds
-            ).parameters
-            found.append(Factors.of(tree, learned.loadings, learned.shares, tried))
-        return found
+            return Factors.none(self.readings.tree)
+        first = start(self.readings, self._start_weights, rank).parameters(rank)
+        found = learn_rank(self.readings, self.weights, self.provider, first, rounds=rounds).parameters
+        return Factors.of(self.readings.tree, found.loadings, found.shares, tried)
 
     def groups(self) -> np.ndarray:
         """A group for each table (N,), that of its provider: five of about the same weight, the largest providers first."""
@@ -132,34 +125,44 @@ class _Lesson:
     def tried(self, rounds: int) -> tuple[RankScore, ...]:
         """Every rank's score on tables that did not teach it, up to where more factors only do harm."""
         some = self if len(self.readings) <= CHOOSING else self.take(_spaced(len(self.readings), CHOOSING))
-        weights = some._start_weights
         group = some.groups()
-        taught = [(group != one, group == one) for one in range(GROUPS)]
-        taught = [(others, held) for others, held in taught if held.any() and some.weights[others].any()]
-        if not taught:
-            return (RankScore(0, 0.0, 0.0),)
-        lessons = [(some.take(others), some.readings.take(held), held) for others, held in taught]
-        starts = [start(lesson.readings, lesson._start_weights, max(RANKS)) for lesson, _, _ in lessons]
+        masks = [group == one for one in range(GROUPS)]
+        trials = [_Trial.of(some, held) for held in masks if held.any() and some.weights[~held].any()]
+        scores: tuple[RankScore, ...] = (RankScore(0, 0.0, 0.0),)
         foretold: list[np.ndarray] = []
-        best, behind = -np.inf, 0
-        for rank in RANKS:
-            likelihood = np.zeros(len(some.readings))
-            for (lesson, held_out, held), first in zip(lessons, starts, strict=True):
-                if rank > min(len(lesson.readings), lesson.readings.tree.size):
-                    likelihood[held] = -np.inf
-                    continue
-                learned = learn_rank(lesson.readings, lesson.weights, lesson.provider, first.parameters(rank), rounds=rounds)
-                found = Factors(lesson.readings.tree, learned.parameters.loadings, learned.parameters.shares)
-                likelihood[held] = scales(found, held_out).log_likelihood
-            if not np.isfinite(likelihood).all():
+        for rank in RANKS if trials else ():
+            if rank > min(min(*trial.lesson.readings.weight.shape) for trial in trials):
                 break
-            foretold.append(likelihood)
-            mean = float(weights @ likelihood) / float(weights.sum())
-            behind = 0 if mean > best else behind + 1
-            best = max(best, mean)
-            if behind >= PATIENCE:
+            foretold.append(np.zeros(len(some.readings)))
+            for trial in trials:
+                foretold[-1][trial.held] = trial.foretold(rank, rounds)
+            scores = _compared(np.array(foretold), some._start_weights, some.provider)
+            best = max(range(len(scores)), key=lambda place: scores[place].gain)
+            if len(scores) - 1 - best >= PATIENCE:
                 break
-        return _compared(np.array(foretold), weights, some.provider)
+        return scores
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Tables that teach, and those (a mask) that are held out."""
+
+    lesson: _Lesson
+    held_out: Readings
+    held: np.ndarray
+    start: Start
+
+    @classmethod
+    def of(cls, everything: _Lesson, held: np.ndarray) -> _Trial:
+        lesson = everything.take(~held)
+        first = start(lesson.readings, lesson._start_weights, max(RANKS))
+        return cls(lesson, everything.readings.take(held), held, first)
+
+    def foretold(self, rank: int, rounds: int) -> np.ndarray:
+        """The log likelihood of the tables that were held out."""
+        lesson, first = self.lesson, self.start.parameters(rank)
+        found = learn_rank(lesson.readings, lesson.weights, lesson.provider, first, rounds=rounds).parameters
+        return scales(Factors(lesson.readings.tree, found.loadings, found.shares), self.held_out).log_likelihood
 
 
 def _spaced(number: int, most: int) -> np.ndarray:

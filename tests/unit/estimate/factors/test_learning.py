@@ -147,14 +147,14 @@ def test_cost_grows_linearly_in_tables_and_in_keys(made):
         readings = type(few).join([few] * (tables // 20))
         best = np.inf
         for _ in range(3):
-            began = time.perf_counter()
+            began = time.process_time()  # others may use the machine too
             apply(learn(readings, rank=2, rounds=2), readings)
-            best = min(best, time.perf_counter() - began)
+            best = min(best, time.process_time() - began)
         return best
 
-    small = seconds(100, 300)
-    assert seconds(400, 300) < 9 * small  # four times as much work
-    assert seconds(100, 1200) < 9 * small
+    small = seconds(200, 300)
+    assert seconds(800, 300) < 9 * small  # four times as much work
+    assert seconds(200, 1200) < 9 * small
 
 
 def test_a_domain_without_tables_has_no_factors():
