@@ -184,6 +184,7 @@ def path(stages: Sequence[Stage]) -> Spec:
                 "mark": {"type": "line", "strokeWidth": 2.5},
                 "encoding": {"strokeDash": {"condition": dashed, "value": [1, 0]}},
             },
+            told({"stroke": "@surface", "strokeWidth": 4}, "@surface"),  # lines pass below the numbers
             {
                 "mark": {**POINT, "size": 90},
                 "encoding": {
@@ -191,7 +192,6 @@ def path(stages: Sequence[Stage]) -> Spec:
                     "tooltip": [{"field": "label", "title": "model"}, {"field": "rows"}, {"field": "told", "title": "R²"}],
                 },
             },
-            told({"stroke": "@surface", "strokeWidth": 4}, "@surface"),  # lines pass below the numbers
             told({}, "@ink"),
         ],
     )
