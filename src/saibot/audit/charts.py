@@ -37,7 +37,9 @@ def ratios_chart(ratios: Sequence[float]) -> Spec:
         rows,
         description="Distribution of measured over claimed distances of all pairs.",
         height=180,
-        encoding={"y": {"field": "count", "type": "quantitative", "axis": {"title": "pairs", "tickCount": 4}}},
+        encoding={
+            "y": {"field": "count", "type": "quantitative", "axis": {"title": "pairs", "tickCount": 4, "tickMinStep": 1}}
+        },
         layer=[
             {
                 "mark": {"type": "bar", "binSpacing": 1.5},

@@ -74,7 +74,7 @@ def scores_chart(rows: list[dict[str, Any]]) -> Spec:
     return chart(
         [row | {"told": fixed(row["r2"])} for row in rows],
         description="R² on held-out flights of four models. The table below has the same numbers.",
-        height={"step": 38},
+        height=38 * len(rows),
         encoding={
             "y": name_axis("label", [row["label"] for row in rows], labelLimit=260),
             "x": {"field": "r2", "type": "quantitative", "axis": {"title": "R² on held-out flights", "tickCount": 6}},

@@ -78,7 +78,7 @@ def intervals(
     x = {"type": "quantitative", "axis": {"title": axis, "tickCount": 6}}
     shape = {"domain": list(kinds), "range": [shape for _, shape in kinds.values()]}
     colour = {"domain": list(kinds), "range": [colour for colour, _ in kinds.values()]}
-    size = {"domain": list(kinds), "range": [SIZES[shape] for _, shape in kinds.values()]}
+    sizes = [{"test": f"datum.kind == '{kind}'", "value": SIZES[shape]} for kind, (_, shape) in kinds.items()]
     layers: list[Spec] = [
         {
             "data": {"values": [{"zero": 0}]},
@@ -94,7 +94,7 @@ def intervals(
             "encoding": {
                 "x": {"field": "middle", **x},
                 "shape": {"field": "kind", "scale": shape, "legend": LEGEND},
-                "size": {"field": "kind", "type": "nominal", "scale": size, "legend": None},
+                "size": {"condition": sizes, "value": SIZES["circle"]},
                 "tooltip": list(tooltip),
             },
         },
@@ -148,8 +148,10 @@ def path(stages: Sequence[Stage]) -> Spec:
         for r2, kind in ((stage.model.train_r2, "training rows"), (stage.readable, "held-out rows")):
             if r2 is not None:
                 rows.append({"place": place, "label": stage.label, "r2": r2, "rows": kind, "told": fixed(r2)})
-    looks = {"training rows": ("@chart-main", "circle", [1, 0]), "held-out rows": ("@chart-second", "square", [6, 4])}
+    looks = {"training rows": ("@chart-main", "circle"), "held-out rows": ("@chart-second", "square")}
     drawn = {kind: look for kind, look in looks.items() if any(row["rows"] == kind for row in rows)}
+
+    dashed = {"test": "datum.rows == 'held-out rows'", "value": [6, 4]}
 
     def by_kind(look: int) -> Spec:
         scale = {"domain": list(drawn), "range": [each[look] for each in drawn.values()]}
@@ -178,7 +180,11 @@ def path(stages: Sequence[Stage]) -> Spec:
             "order": {"field": "place"},
         },
         layer=[
-            {"mark": {"type": "line", "strokeWidth": 2.5}, "encoding": {"strokeDash": by_kind(2) | {"legend": None}}},
+            {
+                "mark": {"type": "line", "strokeWidth": 2.5},
+                "encoding": {"strokeDash": {"condition": dashed, "value": [1, 0]}},
+            },
+            told({"stroke": "@surface", "strokeWidth": 4}, "@surface"),  # lines pass below the numbers
             {
                 "mark": {**POINT, "size": 90},
                 "encoding": {
@@ -186,7 +192,6 @@ def path(stages: Sequence[Stage]) -> Spec:
                     "tooltip": [{"field": "label", "title": "model"}, {"field": "rows"}, {"field": "told", "title": "R²"}],
                 },
             },
-            told({"stroke": "@surface", "strokeWidth": 4}, "@surface"),  # lines pass below the numbers
             told({}, "@ink"),
         ],
     )

@@ -133,9 +133,10 @@ def reliability(points: Sequence[dict[str, Any]], epsilon: float) -> Spec:
     ]
     cases = {"strong": [1, 0], "moderate": [7, 4], "weak": [2, 3]}
     stroke = {"symbolType": "stroke", "symbolStrokeColor": "@chart-main", "symbolStrokeWidth": 2.5, "symbolSize": 300}
+    legend = LEGEND | stroke | {"direction": "horizontal"}  # short names fit
     dash: Spec = {
         "field": "case",
-        "legend": LEGEND | stroke,
+        "legend": legend,
         "scale": {"domain": list(cases), "range": list(cases.values())},
     }
     x = {"field": "epsilon", "type": "quantitative", "scale": {"type": "log", "nice": False}}

@@ -113,7 +113,7 @@ def preview_rows(preview: Mapping[str, Any]) -> list[list[str]]:
         ("rows per key", number(preview["rows_per_key"], 3)),
         ("error of one key's mean, before shrinkage", _error(preview["value_error"])),
         (
-            "rows per key at which half is left (moderate differences, one level)",
+            "rows per key at which half the signal is left (moderate differences)",
             number(preview["rows_for_half"], 3),
         ),
         (
