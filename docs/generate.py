@@ -268,8 +268,9 @@ the United States are those of 2020: Connecticut has its eight counties, not the
 A column of days or times serves for months, weeks, years, `weekday` and `month-of-year`, and one of times for
 `hour-of-day`: each cell is read as the key that it lies in.
 
-Departments 1 to 15 are not communes 1 to 15. Ranges with two names never join. Where a range has no name, the result asks
-whether the numbers are the same thing in both tables. A card names a range by its id, or by
+Departments 1 to 15 are not communes 1 to 15. Ranges with two names never join. Where keys are bare numbers without such a
+name, in a range or in a list, the result asks whether they are the same thing in both tables. `hour-of-day` is short for
+`range:hour-of-day:0:23`, and so on. A card names a range by its id, or by
 `domain = {{ range = [1, 15], of = "department" }}`.
 
 ## Lists of your own

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from saibot.domains import Alignment, DomainCard, KeyDomain, align, different, doubt, keys_digest
+from saibot.domains.domain import range_name
 from saibot.domains.meaning import bare_numbers
 from saibot.domains.minhash import most_shared, signature
 
@@ -143,12 +144,15 @@ class Meetings:
         return "; ".join(filter(None, (told, self.doubt(meeting, part, name))))
 
     def doubt(self, meeting: Meeting, part: str, name: str | None = None) -> str:
-        """What to ask oneself where both lists are bare numbers that nobody named; no text elsewhere."""
+        """What to ask oneself where both lists are bare numbers that nobody named; no text elsewhere.
+
+        A list is shared by all who publish these keys, under whatever names; only a named range has one name for all.
+        """
         own = self.own[meeting.own]
-        if not own.bare:
-            return ""
-        listed = self._lists.key_list(part) if name is None and self._lists is not None else None
-        return doubt(own.name, name or (own.name if listed is None else listed.id), own.keys)
+        if name is None:
+            listed = own.name if meeting.alignment is None else self._names.get(part, "")
+            name = listed if range_name(listed) is not None else ""
+        return doubt(own.name, name, own.keys) if own.bare else ""
 
     def _aligned(self, part: str, same: set[str]) -> list[Meeting]:
         others = [(number, own) for number, own in enumerate(self.own) if own.label[0] not in same]

@@ -24,6 +24,7 @@ _SEPARATOR = "\x1f"
 MAX_KEYS = 5_000_000
 RANGE_NAME = "[a-z][a-z0-9_-]{0,39}"  # what the numbers of a range count: `department`
 _NAMED_RANGE = re.compile(rf"range:({RANGE_NAME}):-?[0-9]+:-?[0-9]+")
+_YEARS = re.compile(r"years:[0-9]{4}:[0-9]{4}")
 
 
 @dataclass(frozen=True)
@@ -194,9 +195,12 @@ def level_domain(domain: KeyDomain, level: str) -> KeyDomain:
 
 
 def range_name(id: str) -> str | None:
-    """What the numbers of a range count: `department` of `range:department:1:15`; None of `range:1:15` and other ids."""
+    """What the numbers of a range count: `department` of `range:department:1:15`; None of `range:1:15` and other ids.
+
+    Years are a range as well, `years:2010:2019`.
+    """
     match = _NAMED_RANGE.fullmatch(id)
-    return None if match is None else match[1]
+    return match[1] if match is not None else "year" if _YEARS.fullmatch(id) else None
 
 
 def keys_digest(values: Sequence[str]) -> str:

@@ -18,8 +18,8 @@ _HOUR = re.compile(r"(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[ T])?([01][0-9]|2[0-3]):[0-5]
 
 def reading(domain: str) -> Reading | None:
     """How a domain with this id reads days and times; None where it reads none."""
-    kind, colon, _ = domain.partition(":")
-    return _READINGS.get(kind + colon)
+    kind, _, rest = domain.partition(":")
+    return _READINGS.get(rest.partition(":")[0] if kind == "range" else kind)
 
 
 def counts_days(domain: str) -> bool:
@@ -50,9 +50,9 @@ def _hour(text: str) -> str:
 
 
 _READINGS: dict[str, Reading] = {
-    "months:": _of_day(lambda day: day.isoformat()[:7]),
-    "weeks:": _of_day(week_of),
-    "years:": _of_day(lambda day: day.isoformat()[:4]),
+    "months": _of_day(lambda day: day.isoformat()[:7]),
+    "weeks": _of_day(week_of),
+    "years": _of_day(lambda day: day.isoformat()[:4]),
     "month-of-year": _of_day(lambda day: str(day.month)),
     "weekday": _of_day(lambda day: str(day.isoweekday())),
     "hour-of-day": _hour,

@@ -153,6 +153,29 @@ def test_numbers_without_a_name_join_all_with_a_question(sketch_of: Make, number
     assert len(notes) == 3 and all(QUESTION in note for note in notes.values())
 
 
+@pytest.mark.parametrize("first", ["wards", "desks"])
+def test_lists_of_numbers_under_two_names_are_asked_about_whichever_came_first(
+    first: str, sketch_of: Make, tmp_path: Path
+) -> None:
+    names = sorted(["wards", "desks"], key=lambda name: name != first)
+    frame = table("k", "score", LEVEL, each=40, noise=2)
+    listed = [sketch_of(frame, card(f"by-{name}", "score", k={"values": NUMBERS, "id": name}), "k") for name in names]
+    mine = table("place", "cost", LEVEL, each=20, noise=5)
+    train = sketch_of(mine, card("m", "cost", place={"values": NUMBERS, "id": "wards"}), "place")
+    notes = found_names(search(private_request(train, target="cost"), corpus_of(tmp_path, *listed)))
+    assert QUESTION in notes["by-desks"]
+
+
+def test_hours_that_both_name_are_not_asked_about(sketch_of: Make, tmp_path: Path) -> None:
+    level = {str(hour): 4.0 * hour for hour in range(24)}
+    theirs = sketch_of(table("hour", "score", level, each=40, noise=2), card("t", "score", hour="hour-of-day"), "hour")
+    mine = sketch_of(table("hour", "cost", level, each=40, noise=2), card("m", "cost", hour="hour-of-day"), "hour")
+    corpus = corpus_of(tmp_path, theirs)
+    assert "bare numbers" not in found_names(search(private_request(mine, target="cost"), corpus))["t"]
+    bare = sketch_of(table("hour", "cost", level, each=40, noise=2), card("n", "cost", hour={"range": [0, 23]}), "hour")
+    assert "bare numbers, 0 to 23" in found_names(search(private_request(bare, target="cost"), corpus))["t"]
+
+
 def test_a_column_is_asked_about_unless_it_is_called_like_the_numbers(numbered: Corpus) -> None:
     mine = table("place", "cost", LEVEL, each=20, noise=5)
     asked = local_request(mine, target="cost", keys=["place"], domains=Domains(numbered))

@@ -52,7 +52,8 @@ def test_two_things_are_different_where_both_ids_say_so(ours: str, theirs: str, 
         ("range:department:1:15", "range:1:15", True),
         ("departments", "departments", False),
         ("range:department:1:15", "range:department:1:90", False),
-        ("hour-of-day", "range:0:23", True),
+        ("range:hour-of-day:0:23", "range:0:23", True),
+        ("range:year:1:15", "years:0001:0015", False),
     ],
 )
 def test_bare_numbers_are_asked_about_unless_both_have_one_name(ours: str, theirs: str, asked: bool) -> None:

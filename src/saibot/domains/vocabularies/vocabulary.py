@@ -45,6 +45,7 @@ class Vocabulary:
     levels: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[Package, ...] = ()
     version: int = 1
+    domain_id: str = ""  # of a vocabulary that is a named range: the id that sketches say
 
     @cached_property
     def domain(self) -> KeyDomain:
@@ -58,7 +59,8 @@ class Vocabulary:
                 hint=f"{INSTALL} installs it.",
             ) from None
         keys, *parents = zip(*rows, strict=True)
-        domain = KeyDomain.of(self.id, keys, version=self.version, parents=dict(zip(self.levels, parents, strict=True)))
+        id, coarser = self.domain_id or self.id, dict(zip(self.levels, parents, strict=True))
+        domain = KeyDomain.of(id, keys, version=self.version, parents=coarser)
         if domain.digest != self.digest:
             have = ", ".join(f"{package.name} {_installed(package.name)}" for package in self.packages)
             want = " ".join(f"{package.name}=={package.edition}" for package in self.packages)

