@@ -32,7 +32,7 @@ class SeededNoise:
         return values + np.rint(self._rng.laplace(0, scale, values.shape)).astype(np.int64)
 
     def choose(self, scores: np.ndarray, sensitivity: int, epsilon: float) -> int:
-        return int((scores + self._rng.exponential(2 * sensitivity / epsilon, scores.shape)).argmin())
+        return int((scores - self._rng.gumbel(0, 2 * sensitivity / epsilon, scores.shape)).argmin())
 
 
 class NoNoise:
