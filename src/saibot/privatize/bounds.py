@@ -48,7 +48,7 @@ WAYS = (2 * (PLACE, REFINE), (*(2 * (PLACE, REFINE_CLOSE, ZOOM)), SIDE))
 
 QUARTILES, WIDE = (0.25, 0.75), (0.05, 0.95)
 LEAST_LEFT = Decimal("0.1")  # of the budget, for the release that the bounds are for
-ENOUGH = 600  # rows times epsilon of a purchase, below which quartiles land anywhere
+ENOUGH = 500  # rows times epsilon of a purchase, below which noise may place quartiles anywhere
 _SAFE = 1 - 1e-9  # floats round; all choices together must not pass the price
 
 Ranks = Callable[[Sequence[float]], tuple[np.ndarray, int]]

@@ -79,7 +79,7 @@ TERMS = [("1", "0.25"), ("0.3", "0.1"), ("0.7", "0.333"), ("10", "0.01"), ("8", 
 
 def enough(price: float) -> pd.DataFrame:
     """As many rows as bounds at this epsilon take."""
-    return skewed(math.ceil(600 / price)).assign(z=0.5)
+    return skewed(math.ceil(500 / price)).assign(z=0.5)
 
 
 @pytest.mark.parametrize("options", [{}, {"key": "k"}, {"mechanism": "fpm", "calibration": "analytic", "allocation": None}])
@@ -156,10 +156,10 @@ def test_buying_more_than_there_is_is_refused_before_anything_is_spent(ledger: L
 @pytest.mark.parametrize(
     "rows, facts, least",
     [
-        (2399, {}, "0.251"),
-        (10, {}, "60"),
-        (2400, {"neighbours": "add-remove", "max_rows": 2000}, "0.3"),
-        (100, {"id": "y", "rows_per_individual": 5, "max_rows": 10_000}, "0.3"),
+        (1999, {}, "0.251"),
+        (10, {}, "50"),
+        (2400, {"neighbours": "add-remove", "max_rows": 1600}, "0.313"),
+        (100, {"id": "y", "rows_per_individual": 5, "max_rows": 9_000}, "0.278"),
     ],
 )
 def test_bounds_that_so_few_rows_cannot_place_are_refused_and_it_is_said_what_would_do(
