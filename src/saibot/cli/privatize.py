@@ -9,7 +9,7 @@ import typer
 
 from saibot.cli import options
 from saibot.cli.home import open_ledger
-from saibot.cli.plan import show_plan
+from saibot.cli.plan import show_bounds, show_plan
 from saibot.cli.show import JsonOption, ask_provider, number, print_json, progress
 from saibot.cli.terms import Terms, with_terms
 
@@ -102,6 +102,7 @@ def privatize(
             print_json(describe(ready))
         else:
             show_plan(ready.plan)
+            show_bounds(ready.bought, ready.plan)
             typer.echo(f"would draw noise for {ready.draws:,} numbers and charge {budget}; nothing was charged or released.")
         return
     with progress(quiet=json) as tell:
