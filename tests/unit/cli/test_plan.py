@@ -24,7 +24,7 @@ def printed(*arguments: str) -> str:
 def test_a_plan_with_bought_bounds_prints_their_price_and_what_is_left() -> None:
     asked = ("plan", "--buy", "0.1", "--buy", "0.2", "--features", "2")
     text = " ".join(printed(*asked).split())
-    assert "Bounds are bought: feature 1 μ=0.033, feature 2 μ=0.066. The release has 90.3 % of μ²." in text
+    assert "Bounds are bought: feature 1 μ=0.033, feature 2 μ=0.0661. The release has 90.3 % of μ²." in text
     document = json.loads(printed(*asked, "--json"))
     events = [event_from_json(event) for event in document["events"]]
     assert [event.to_json()["kind"] for event in events] == ["choice", "choice", "gaussian"]
