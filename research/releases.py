@@ -21,8 +21,8 @@ from saibot.privacy.mechanisms import Plan
 from saibot.privatize import Card, Prepared, ReleaseRequest
 from saibot.privatize.aggregate import ExactStatistics, Rows
 from saibot.privatize.assemble import assemble
-from saibot.privatize.bounds import bought_shares, feature_by_ranks
-from saibot.privatize.component import component_of, component_plans
+from saibot.privatize.bounds import QUARTILES, WIDE, Choices, choice_unit, feature_by_ranks, prices, with_quantiles
+from saibot.privatize.component import component_of, release_plans
 from saibot.privatize.grid import Grid, box_fits, clip_length
 from saibot.privatize.noise import NoiseSource
 from saibot.privatize.read import Source, open_table
@@ -72,11 +72,12 @@ class Release:
 
     @cached_property
     def _rows(self) -> Rows:
-        return Rows(_no_source(), resolve_features(self.card, ()), None, key_of(self.domain), None, 1)
+        columns = with_quantiles(resolve_features(self.card, ()), WIDE if self.card.component else QUARTILES)
+        return Rows(_no_source(), columns, None, key_of(self.domain), None, 1)
 
     @cached_property
     def _shares(self) -> dict[str, Decimal]:
-        return bought_shares(self._rows.columns, self.budget)
+        return prices(self._rows.columns, self.budget)
 
     @cached_property
     def _plans(self) -> tuple[Plan, Plan | None]:
@@ -86,13 +87,15 @@ class Release:
             "joint",
             "lookup",
             features=features,
-            budget=Budget(self.budget.epsilon - sum(self._shares.values(), Decimal(0)), self.budget.delta),
+            budget=self.budget,
             bound_squared=self.bound_squared or features,
             allocation=self.allocation,
             sizes=key_of(self.domain).level_sizes,
             rows=self.count,
         )
-        return (planned(main), None) if component is None else component_plans(main, self._rows, component)
+        if component is None and not self._shares:
+            return planned(main), None
+        return release_plans(main, self._rows.columns, component, self._shares)
 
     @cached_property
     def _ready(self) -> Prepared:
@@ -106,10 +109,9 @@ class Release:
         return self._summed(self._rows, self.grid, self.domain)
 
     @cached_property
-    def _sorted(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Of every column the values that are there, in order, and their magnitudes."""
-        present = [column[~np.isnan(column)] for column in self.values.T]
-        return [(np.sort(column), np.sort(np.abs(column))) for column in present]
+    def _sorted(self) -> list[np.ndarray]:
+        """Of every column the values that are there, in order."""
+        return [np.sort(column[~np.isnan(column)]) for column in self.values.T]
 
     def _bought(self, noise: NoiseSource) -> Rows:
         rows = self._rows
@@ -126,12 +128,13 @@ class Release:
         if column.name not in self._shares:
             return column
 
-        def counted(candidates: Sequence[float], magnitude: bool) -> tuple[np.ndarray, int]:
-            present = self._sorted[number][1 if magnitude else 0]
+        def counted(candidates: Sequence[float]) -> tuple[np.ndarray, int]:
+            present = self._sorted[number]
             return np.searchsorted(present, candidates, side="left"), len(present)
 
-        feature = feature_by_ranks(column, counted, self._shares[column.name], noise, rows_per_individual=1)
-        return replace(column, feature=feature)
+        unit = choice_unit(self._shares[column.name], self.budget)
+        bought = feature_by_ranks(column, Choices(counted, unit, Neighbours.REPLACE_ONE, 1, noise))
+        return replace(column, feature=bought.feature)
 
     def _summed(self, rows: Rows, grid: Grid, domain: KeyDomain | None) -> ExactStatistics:
         scaled = np.column_stack([_scaled(x, column.feature) for x, column in zip(self.values.T, rows.columns, strict=True)])

@@ -22,5 +22,5 @@ class Seeded:
         return np.asarray(values + np.rint(self.rng.laplace(0, scale, values.shape)).astype(np.int64))
 
     def choose(self, scores: np.ndarray, sensitivity: int, epsilon: float) -> int:
-        """Permute and flip, which is the best score after exponential noise."""
-        return int(np.argmin(scores - self.rng.exponential(2 * sensitivity / epsilon, len(scores))))
+        """The exponential mechanism, which is the best score after Gumbel noise."""
+        return int(np.argmin(scores - self.rng.gumbel(0, 2 * sensitivity / epsilon, len(scores))))

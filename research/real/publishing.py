@@ -5,7 +5,8 @@ paper; not private. The other two read nothing unpaid:
 
 * `public`: ranges that a data dictionary states, or anyone would guess. None came with the tables, so a column's range to
   one digit of its width (300..700, 60..100, 0..5) stands in for what its owner would write down without looking.
-* `bought`: nothing is known, and a fifth of epsilon buys private quantiles of the columns that are used.
+* `bought`: nothing is known, and private quantiles of the columns that are used are bought for what one costs at a fifth of
+  epsilon. Where rows are too few for that, `privatize` refuses and asks for public bounds: such a column has its range.
 
 In both, several columns become one component, whose direction, centre and spread are bought for a fifth of mu^2 of the rest.
 Which columns, and how many, is decided by public facts alone: names that speak of a result come first (means, scores,
@@ -25,6 +26,7 @@ from research.releases import Release
 from research.searching import dataset_name
 from saibot.privacy import Budget
 from saibot.privatize import Card
+from saibot.privatize.bounds import ENOUGH
 
 Preparation = Literal["paper", "public", "bought"]
 BOUNDS_SHARE, COMPONENT_SHARE = 0.2, "0.2"  # of epsilon, and of mu^2 of the rest
@@ -49,7 +51,7 @@ def provider_release(world: World, number: int, preparation: Preparation, budget
         used = min(max(int(len(columns) * float(budget.epsilon) / ROWS_PER_COLUMN), 2), columns.shape[1])
         values = columns[:, :used]
         quantiles = (0.05, 0.95) if used > 1 else NARROW
-        facts = {f"c{i}": {"bounds": _bounds(values[:, i], preparation, used, quantiles)} for i in range(used)}
+        facts = {f"c{i}": {"bounds": _bounds(values[:, i], preparation, used, quantiles, budget)} for i in range(used)}
         component = {"of": tuple(facts), "buy": COMPONENT_SHARE, "spread": VALUE_WIDTH} if used > 1 else None
         card = _card(dataset_name(number), facts, component)
     return Release(
@@ -71,8 +73,8 @@ def request_release(world: World, rows: np.ndarray, preparation: Preparation, bu
     else:
         values = world.raw[rows]
         facts = {
-            X: {"bounds": _bounds(values[:, 0], preparation, 2, (0.05, 0.95))},
-            Y: {"bounds": _bounds(values[:, 1], preparation, 2, MIDDLE)},
+            X: {"bounds": _bounds(values[:, 0], preparation, 2, (0.05, 0.95), budget)},
+            Y: {"bounds": _bounds(values[:, 1], preparation, 2, MIDDLE, budget)},
         }
         if preparation == "public":
             low, high = facts[X]["bounds"]
@@ -94,10 +96,13 @@ def _card(name: str, features: dict[str, Any], component: dict[str, Any] | None 
     return Card.parse({"dataset": {"name": name}, "features": features} | ({"component": component} if component else {}))
 
 
-def _bounds(column: np.ndarray, preparation: Preparation, columns: int, quantiles: tuple[float, float]) -> Any:
-    if preparation == "public":
+def _bounds(
+    column: np.ndarray, preparation: Preparation, columns: int, quantiles: tuple[float, float], budget: Budget
+) -> Any:
+    share = BOUNDS_SHARE / math.sqrt(columns)  # mu^2 adds up, so that all of them cost the same
+    if preparation == "public" or len(column) * share * float(budget.epsilon) < ENOUGH:
         return documented_range(column)
-    return {"buy": f"{BOUNDS_SHARE / columns:.4f}", "quantiles": quantiles}
+    return {"buy": f"{share:.4f}", "quantiles": quantiles}
 
 
 def documented_range(column: np.ndarray) -> tuple[float, float]:

@@ -68,7 +68,13 @@ def test_the_report_is_one_page_that_needs_nothing_else(audited):
 
 def test_an_audit_goes_on_where_it_stopped(audited, monkeypatch):
     folder, _ = audited
-    for part in ("audit_all", "audit_releases", "all_promises", "_examples"):  # pairs alone are written down
+    for part in (
+        "audit_all",
+        "audit_choices",
+        "audit_releases",
+        "all_promises",
+        "_examples",
+    ):  # pairs alone are written down
         monkeypatch.setattr(run, part, lambda *arguments, **options: ())
     terms = run.AuditTerms(seed=3, pairs=40, sources=("csv",), noise_factor=0.5)
     before = (folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines()[1:]

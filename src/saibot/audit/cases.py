@@ -21,6 +21,7 @@ from saibot.privatize.engines import DEFAULT_ENGINE, BackendName
 
 Row = dict[str, Cell]
 LAYOUTS = tuple((mechanism, layout) for mechanism, layouts in mechanisms.LAYOUTS.items() for layout in layouts)
+BUYING = "2000"  # epsilon with which the few rows of a case are enough to buy bounds
 INDIVIDUAL = {INT_IDS.name: 0, TEXT_IDS.name: "p00"}  # whose rows change; nobody else has this id
 
 
@@ -150,7 +151,10 @@ class _Drawing:
             asked["bound"] = Decimal("0.8")
         columns = self._shuffled(columns)
         others = self._others(columns)
-        budget = Budget("1", "0" if pure else "1e-6")
+        bought = any("buy" in facts.get("bounds", ()) for facts in card["features"].values())
+        if bought and "calibration" in asked:
+            asked["calibration"] = "analytic"
+        budget = Budget(BUYING if bought else "1", "0" if pure else "1e-6")
         versions = self._versions(columns, adding=adding, by_id=by_id)
         return Case(name, columns, card, asked, budget, others, versions, int(self.rng.integers(len(others) + 1)))
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from saibot.audit.worst_pairs import exact_vector, noise_vector
 from saibot.errors import SaibotError
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.mechanisms import Plan
+from saibot.privacy.neighbours import Neighbours
 from saibot.privatize import bounds
 from saibot.privatize.aggregate import ExactStatistics, Rows, aggregate
 from saibot.privatize.checking import prepare
@@ -33,7 +33,7 @@ from saibot.privatize.schema import Column, numeric_feature
 ARITHMETIC = 1e-9  # what floats lose between a plan and its check
 FAR, TOUCHED, REFUSAL, FACTS = "moved too far", "touches too many numbers", "refusal differs", "a public fact differs"
 _TYPICAL = (0.0, 10.0)  # bounds and component that both tables of a pair are given as if bought: any will do
-_FINE = np.linspace(-16.0, 16.0, 129)
+_WINDOW = np.linspace(-16.0, 16.0, 129)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def _parts(ready: Prepared, noise_factor: float) -> Iterable[NoisyPart]:
     rows = ready.rows
     for column in rows.columns:
         if column.name in ready.bought:
-            yield from _scores(rows, column)
+            yield from _scores(rows, column, ready.request.neighbours)
     # What was bought is public to what comes after: both tables of a pair get the same, whatever it is.
     rows = replace(rows, columns=[_as_if_bought(column) for column in rows.columns])
     if ready.component_plan is not None:
@@ -135,17 +135,18 @@ def _parts(ready: Prepared, noise_factor: float) -> Iterable[NoisyPart]:
     yield _statistics("the release", exact, ready.plan, noise_factor)
 
 
-def _scores(rows: Rows, column: Column) -> Iterable[NoisyPart]:
-    """The scores of the three choices that bounds are bought with."""
+def _scores(rows: Rows, column: Column, neighbours: Neighbours) -> Iterable[NoisyPart]:
+    """The scores of the choices that bounds are bought with: on the coarse grid, and in one of the windows."""
     facts = column.to_buy
-    assert facts is not None
-    low, high = (Fraction(q).limit_denominator(1000) for q in facts.quantiles)
-    coarse = bounds.ranks(rows, column, bounds.COARSE, magnitude=True)
-    fine = bounds.ranks(rows, column, tuple(_FINE))
-    for (below, total), quantile in ((coarse, max(high, 1 - low)), (fine, low), (fine, high)):
-        scores = bounds.rank_scores(below, total, quantile).astype(float)
-        claim = quantile.denominator * rows.rows_per_individual
-        yield NoisyPart(f"the scores of {column.name}'s bounds", scores, claim, math.inf)
+    assert facts is not None and facts.quantiles is not None
+    for edges in (bounds.COARSE[::7], tuple(_WINDOW)):
+        below, total = bounds.ranks(rows, column, edges)
+        for quantile in map(bounds.as_fraction, facts.quantiles):
+            claim = bounds.rank_sensitivity(quantile, neighbours) * rows.rows_per_individual
+            scores = bounds.rank_scores(below, total, quantile).astype(float)
+            yield NoisyPart(f"the scores of {column.name}'s bounds", scores, claim, math.inf)
+    sides = bounds.side_scores(int(below[64]), int(below[72]), total).astype(float)  # from 0 to 2, where cells are
+    yield NoisyPart(f"the sides of {column.name}'s bounds", sides, rows.rows_per_individual, math.inf)
 
 
 def _as_if_bought(column: Column) -> Column:

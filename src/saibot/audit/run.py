@@ -13,6 +13,7 @@ from typing import Any
 
 from saibot import __version__
 from saibot.audit.cases import tight_cases
+from saibot.audit.choices import audit_choices
 from saibot.audit.comparing import Bench, Broken, CaseOutcome, case_of, sweep
 from saibot.audit.likelihood_ratio import Finding, RescaledNoise, audit_all
 from saibot.audit.minimise import minimised, shown
@@ -20,6 +21,7 @@ from saibot.audit.noisy import NoisyFinding, audit_releases, noisy_cases
 from saibot.audit.promises import Verdict, all_promises
 from saibot.audit.sources import SOURCES
 from saibot.errors import InvalidInput
+from saibot.privatize.noise import OpenDPNoise
 
 Tell = Callable[[str, float | None], None]
 JOURNAL = "pairs.jsonl"
@@ -127,6 +129,8 @@ def run_audit(terms: AuditTerms, *, folder: Path | None = None, tell: Tell = lam
     tell("attacking the mechanisms", None)
     noise = None if terms.noise_factor == 1.0 else RescaledNoise(terms.noise_factor)
     mechanisms = audit_all(releases=terms.releases, noise=noise, tell=tell)
+    tell("attacking the choice of bounds", None)
+    choices = audit_choices(releases=terms.releases, noise=noise or OpenDPNoise())
     cases = noisy_cases()
     chosen = cases if terms.all_releases else cases[:4]
     releases = audit_releases(
@@ -134,7 +138,9 @@ def run_audit(terms: AuditTerms, *, folder: Path | None = None, tell: Tell = lam
     )
     promises = all_promises(tell)
     compared = sum(outcome.compared for outcome in outcomes) - before
-    return Audit(terms, tuple(outcomes), examples, tuple(mechanisms), tuple(releases), tuple(promises), seconds, compared)
+    return Audit(
+        terms, tuple(outcomes), examples, (*mechanisms, *choices), tuple(releases), tuple(promises), seconds, compared
+    )
 
 
 def _compare(terms: AuditTerms, done: list[CaseOutcome], folder: Path | None, tell: Tell) -> list[CaseOutcome]:

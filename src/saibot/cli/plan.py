@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +16,7 @@ from saibot.report.terminal import print_table
 from saibot.report.words import PLAN_HEADS, plan_rows
 
 if TYPE_CHECKING:
+    from saibot.privacy.events import Event
     from saibot.privacy.mechanisms import Plan
 
 
@@ -30,25 +33,45 @@ def plan(
     keys: Annotated[str | None, typer.Option(help="Public number of keys of each level, finest first: 1500,32,5.")] = None,
     rows: Annotated[int | None, typer.Option(help="Public number of rows.")] = None,
     rows_per_individual: Annotated[int, typer.Option(help="Rows that one individual may own.")] = 1,
+    buy: Annotated[
+        list[str] | None, typer.Option(help="Share of ε that buys the bounds of a feature, such as 0.1. Repeatable.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Print sensitivity, noise and cost of a release before any data is read."""
     from saibot.privacy.mechanisms import make_plan
 
-    made = make_plan(
-        terms.plan_request(
-            features=features,
-            keyed=True,
-            levels=levels,
-            keys=options.key_sizes(keys),
-            rows=rows,
-            rows_per_individual=rows_per_individual,
-        )
+    request = terms.plan_request(
+        features=features,
+        keyed=True,
+        levels=levels,
+        keys=options.key_sizes(keys),
+        rows=rows,
+        rows_per_individual=rows_per_individual,
     )
+    made, bought = make_plan(request), dict[str, Decimal]()
+    events: list[Event] = []
+    if buy:
+        from saibot.privatize.bounds import bounds_event, share_left
+
+        bought = {f"feature {place}": request.budget.share(share).epsilon for place, share in enumerate(buy, 1)}
+        events = [bounds_event(price, request.budget) for price in bought.values()]
+        made = make_plan(replace(request, share=share_left(bought, made)))
     if json:
-        print_json(made.to_json() | {"events": [event.to_json() for event in made.events]})
+        print_json(made.to_json() | {"events": [event.to_json() for event in (*events, *made.events)]})
     else:
         show_plan(made)
+        show_bounds(bought, made)
+
+
+def show_bounds(bought: dict[str, Decimal], made: Plan) -> None:
+    """What bounds cost that are bought beside a plan."""
+    from saibot.privatize.bounds import price_in_words
+
+    if bought:
+        each = ", ".join(f"{name} {price_in_words(price, made.request.budget)}" for name, price in bought.items())
+        left = f"{number(100 * float(made.request.share), 3)} % of {'ε' if made.mu is None else 'μ²'}"
+        typer.echo(f"Bounds are bought: {each}. The release has {left}.")
 
 
 def show_plan(made: Plan) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from saibot.cli import options
 from saibot.cli.home import open_ledger
-from saibot.cli.plan import show_plan
+from saibot.cli.plan import show_bounds, show_plan
 from saibot.cli.show import JsonOption, ask_provider, print_json, progress
 from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
 from saibot.report.format import number
@@ -97,6 +97,7 @@ def privatize(
             print_json(found.to_json())
             return
         show_plan(found.plan)
+        show_bounds(found.ready.bought, found.plan)
         would = f"would draw noise for {found.values:,} numbers and charge {request.budget}"
         if found.repeated:
             would = "this very release was bought before: it would be the same sketch, at no further cost"

@@ -55,7 +55,24 @@ class PureEvent:
         return {"kind": "pure", "epsilon": plain(self.epsilon)}
 
 
-Event = GaussianEvent | PureEvent
+@dataclass(frozen=True, slots=True)
+class ChoiceEvent:
+    """Choices by the exponential mechanism, which together are mu-GDP. Proof: preparation.proof.md, bounded range."""
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.mu < math.inf:
+            raise InvalidBudget("a choice has a finite mu >= 0.")
+
+    def doubled(self) -> ChoiceEvent:
+        return ChoiceEvent(2 * self.mu)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "choice", "mu": self.mu}
+
+
+Event = GaussianEvent | PureEvent | ChoiceEvent
 
 
 def event_from_json(document: dict[str, Any]) -> Event:
@@ -65,6 +82,8 @@ def event_from_json(document: dict[str, Any]) -> Event:
             return GaussianEvent(float(document["mu"]), int(document["touched"]), int(document["steps"]))
         case "pure":
             return PureEvent(exact_decimal(document["epsilon"], name="epsilon"))
+        case "choice":
+            return ChoiceEvent(float(document["mu"]))
         case kind:
             raise SaibotError(f"the ledger holds an event of unknown kind {kind!r}; a newer saibot wrote it.")
 
@@ -73,8 +92,9 @@ def event_from_json(document: dict[str, Any]) -> Event:
 class Spent:
     """The composition of many events on one dataset. Proof: integer_release.proof.md, composition.
 
-    `of`: events whose prices are fixed before the first answer, such as those of one release. Gaussian mu^2 add, pure
-    epsilons add. `of_releases`: releases one after the other, each priced by somebody who has seen the answers before it.
+    `of`: events whose prices are fixed before the first answer, such as those of one release. The mu^2 of Gaussian releases
+    and of choices add, pure epsilons add. `of_releases`: releases one after the other, each priced by somebody who has seen
+    the answers before it.
     """
 
     mu_squared: float
@@ -91,6 +111,8 @@ class Spent:
                     squares.append(event.mu**2)
                     touched += event.touched
                     steps = min(steps, event.steps)
+                case ChoiceEvent():  # draws no Gaussian noise, so it touches no number of the integer grid
+                    squares.append(event.mu**2)
                 case PureEvent():
                     with localcontext(EXACT):
                         pure += event.epsilon
@@ -170,3 +192,8 @@ def pure_mu(epsilon: Decimal) -> float:
     # Two ways to write the same: below 1, the probability is so close to 1/2 that a float would lose epsilon in it.
     mu = 2 * 2**0.5 * erfinv(math.tanh(exact / 2)) if exact < 1 else -2 * ndtri(expit(-exact))
     return float(mu) * (1 + 1e-9)
+
+
+def bounded_range_mu(epsilon: Decimal) -> float:
+    """The least mu for which every choice of bounded range epsilon is mu-GDP: half of epsilon to either side at worst."""
+    return pure_mu(epsilon / 2)

@@ -11,6 +11,7 @@ from saibot.privacy.account import Standing
 from saibot.privacy.budget import plain
 from saibot.privatize import paper
 from saibot.privatize.aggregate import Rows
+from saibot.privatize.bounds import price_in_words
 from saibot.privatize.release import NoisyStatistics
 from saibot.privatize.release_request import Prepared
 from saibot.privatize.schema import ReleaseKey
@@ -75,7 +76,9 @@ def _types(rows: Rows) -> Types:
 def _preparation(ready: Prepared, features: list[Feature], rows: Rows) -> Preparation:
     if ready.request.paper_preparation:
         return Preparation(kind="nonprivate", steps=paper.STEPS)
-    steps = [f"bounds of {name} bought for ε={plain(epsilon)}" for name, epsilon in ready.bought.items()]
+    steps = [
+        f"bounds of {name} bought for {price_in_words(price, ready.request.budget)}" for name, price in ready.bought.items()
+    ]
     if ready.component_plan is not None:
         made_of = ", ".join(feature.name for feature in features)
         share = plain(ready.component_plan.request.share)

@@ -42,6 +42,9 @@ class DatasetFacts(CardPart):
         return self
 
 
+AUTO = "auto"
+
+
 def _is_share(text: str) -> bool:
     try:
         return 0 < exact_decimal(text, name="buy") < 1
@@ -50,18 +53,34 @@ def _is_share(text: str) -> bool:
 
 
 class BoughtBounds(CardPart):
-    """bounds = { buy = "0.1" }: private quantiles, paid with this share of the budget."""
+    """bounds = { buy = "0.1" }: private quantiles, paid with this share of epsilon; "auto": a tenth, less if they are many.
+
+    Quantiles are the quartiles of a feature that is looked up by key, and 5 and 95 % otherwise. A public `range` is where
+    they are looked for; it does not clip.
+    """
 
     buy: str
-    quantiles: tuple[float, float] = (0.05, 0.95)  # further out, few rows tell candidates apart
+    quantiles: tuple[float, float] | None = None
+    range: tuple[FiniteFloat, FiniteFloat] | None = None
 
     @model_validator(mode="after")
     def _ranges(self) -> Self:
-        if not _is_share(self.buy):
-            raise ValueError("buy must be a share of the budget between 0 and 1, such as '0.1'")
-        if not 0 <= self.quantiles[0] < self.quantiles[1] <= 1:
+        if self.buy != AUTO and not _is_share(self.buy):
+            raise ValueError("buy must be a share of the budget between 0 and 1, such as '0.1', or 'auto'")
+        if self.quantiles is not None and not 0 <= self.quantiles[0] < self.quantiles[1] <= 1:
             raise ValueError("quantiles must be two fractions, the lower first")
+        if self.range is not None:
+            _check_pair("the range", *self.range)
+            if self.range[1] - self.range[0] < 1e-4 * max(map(abs, self.range)):  # quantiles within it have twelve digits
+                raise ValueError("the ends of the range are too close together for their size; shift the column towards 0")
         return self
+
+
+def _check_pair(name: str, lower: float, upper: float) -> None:
+    if not lower < upper:
+        raise ValueError(f"{name} is upside down: the lower end comes first")
+    if not SCALES[0] <= (upper - lower) / 2 <= SCALES[1] or max(abs(lower), abs(upper)) > 1e300:
+        raise ValueError(f"{name} is too large, or its ends too close together, for floating point numbers")
 
 
 class FeatureFacts(CardPart):
@@ -86,11 +105,7 @@ class FeatureFacts(CardPart):
         if (self.bounds is None) == (self.levels is None):
             raise ValueError("a feature has bounds (a numeric column) or levels (a categorical one)")
         if isinstance(self.bounds, tuple):
-            lower, upper = self.bounds
-            if not lower < upper:
-                raise ValueError("bounds are upside down: the lower one comes first")
-            if not SCALES[0] <= (upper - lower) / 2 <= SCALES[1] or max(abs(lower), abs(upper)) > 1e300:
-                raise ValueError("bounds are too large, or too close together, for floating point numbers")
+            _check_pair("the pair of bounds", *self.bounds)
         if self.levels is not None:
             if not self.levels or len(set(self.levels)) != len(self.levels) or len(self.levels) > 1000:
                 raise ValueError("levels must be a list of 1 to 1000 different values")

@@ -10,13 +10,12 @@ from dataclasses import replace
 from decimal import Decimal
 
 from saibot.errors import InvalidInput, InvalidTable
-from saibot.privacy.budget import Budget
 from saibot.privacy.ledger import Ledger
-from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan, mechanism_named
+from saibot.privacy.mechanisms import Plan, PlanRequest, mechanism_named
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize import bounds, paper
 from saibot.privatize.aggregate import Rows, count_rows
-from saibot.privatize.component import component_plans
+from saibot.privatize.component import release_plans
 from saibot.privatize.grid import Grid, box_fits, check_bounds, clip_length
 from saibot.privatize.read import TableLike, open_table
 from saibot.privatize.release import MAX_BITS, choose_grid, value_count
@@ -41,7 +40,11 @@ def resolve(request: ReleaseRequest) -> Resolved:
     if component and any(column.facts.levels is not None for column in columns):
         raise InvalidInput("a component is made of numeric features.", hint="Leave categorical ones out of its list.")
     key = resolve_key(card, request.key)
-    return Resolved(request, columns, key, _plan_request(request, columns, key), component)
+    plan_request = _plan_request(request, columns, key)
+    # A looked-up value says most between narrow bounds; a target, a union and a component need the spread of their columns.
+    looked_up = plan_request.layout == "lookup" and request.part is None and component is None
+    columns = bounds.with_quantiles(columns, bounds.QUARTILES if looked_up else bounds.WIDE)
+    return Resolved(request, columns, key, plan_request, component)
 
 
 def prepare(
@@ -68,12 +71,13 @@ def prepare(
             hint="`saibot contribute` takes the row of one individual; `saibot collect` adds up what they send.",
         )
     most_rows = _most_rows(request, row_count)
-    plans = _plans(resolved, rows, row_count)
+    bought = bounds.prices(columns, request.budget) if not request.paper_preparation else {}
+    plans = release_plans(replace(resolved.plan_request, rows=row_count), columns, resolved.component, bought)
     grid = choose_grid(plans[0], most_rows=most_rows)
     _check_grid(rows, plans[0], grid)
+    bounds.check_enough_rows(bought, most_rows, facts.rows_per_individual)
     draws = value_count(plans[0], key.level_sizes if key else ())
     fingerprint = ledger.fingerprint(source.content())
-    bought = bounds.bought_shares(columns, request.budget) if not request.paper_preparation else {}
     return Prepared(request, rows, *plans, bought, row_count, most_rows, grid, draws, fingerprint)
 
 
@@ -119,7 +123,7 @@ def _plan_request(request: ReleaseRequest, columns: list[Column], key: ReleaseKe
         features=1 if single else len(columns),
         bound_squared=squared,
         order=request.order,
-        budget=_after_bounds(request, columns),
+        budget=request.budget,
         neighbours=request.neighbours,
         row_count_public=request.neighbours is Neighbours.REPLACE_ONE and facts.id is None,
         calibration=request.calibration,
@@ -128,25 +132,6 @@ def _plan_request(request: ReleaseRequest, columns: list[Column], key: ReleaseKe
         rows_per_individual=facts.rows_per_individual,
         keys=key.level_sizes if layout.levels and key else (),
     )
-
-
-def _plans(resolved: Resolved, rows: Rows, row_count: int | None) -> tuple[Plan, Plan | None]:
-    """The plan of the release, and of the component's moments where one is bought."""
-    main = replace(resolved.plan_request, rows=row_count)
-    component = resolved.component
-    if component is None:
-        return make_plan(main), None
-    return component_plans(main, rows, component)
-
-
-def _after_bounds(request: ReleaseRequest, columns: list[Column]) -> Budget:
-    """What is left of the budget once bounds are bought: pure purchases come off epsilon."""
-    if request.paper_preparation:
-        return request.budget
-    spent = sum(bounds.bought_shares(columns, request.budget).values(), Decimal(0))
-    if spent >= request.budget.epsilon:
-        raise InvalidInput("buying bounds would take the whole budget.", hint="Lower the shares, or declare public bounds.")
-    return Budget(request.budget.epsilon - spent, request.budget.delta)
 
 
 def _check_grid(rows: Rows, plan: Plan, grid: Grid) -> None:

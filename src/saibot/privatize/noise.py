@@ -1,7 +1,8 @@
 """Where noise comes from. Releases take a `NoiseSource`; the only one that a platform accepts is this module's.
 
 OpenDP draws exact discrete Gaussian and discrete Laplace noise on integers from the operating system's entropy: no floating
-point number and no seed is involved, so low-order bits tell nothing.
+point number and no seed is involved, so low-order bits tell nothing. Scores with Gumbel noise on them are compared exactly,
+too: each noise is refined digit by digit until it is decided which one is the larger.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ class NoiseSource(Protocol):
     def laplace(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray: ...
 
     def choose(self, scores: np.ndarray, sensitivity: int, epsilon: float) -> int:
-        """The index of a small score, epsilon-DP, where each score moves by at most `sensitivity` in either direction."""
+        """A small score's index by the exponential mechanism: i with odds exp(-epsilon scores[i] / (2 sensitivity)).
+
+        Where each score moves by at most `sensitivity`, in either direction, this is of bounded range epsilon.
+        """
         ...
 
 
@@ -52,8 +56,10 @@ class OpenDPNoise:
 
         dp.enable_features("contrib")
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
-        picker: Any = dp.m.make_noisy_max(*space, dp.max_divergence(), scale=2 * sensitivity / epsilon, negate=True)
-        if picker.map(sensitivity) > epsilon * (1 + 1e-9):
+        scale = 2 * sensitivity / epsilon
+        # This measure has Gumbel noise. With `max_divergence` it would be exponential, which costs twice the mu.
+        picker: Any = dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=scale, negate=True)
+        if picker.map(sensitivity) > epsilon**2 / 8 * (1 + 1e-9):  # what bounded range epsilon means in zCDP
             raise SaibotError(
                 "internal: OpenDP's map does not confirm a private choice; nothing was released. Please report this."
             )

@@ -88,18 +88,18 @@ def privatize(
     entry = ledger.charge(charge)
     standing = ledger.standing(charge.account, entry) if request.model == "central" else None
     ledger.remember(samples, account=charge.account, split=share.split if share else None)
-    rows = ready.rows
+    rows, told = ready.rows, tuple[str, ...]()
     if ready.buys_nothing:
         noisy = release(found, ready.plan, noise, most_rows=ready.most_rows, done=_counter(progress, ready.draws))
     else:
-        rows = _buy(ready, noise, progress)
+        rows, told = _buy(ready, noise, progress)
         noisy = _draw(replace(ready, rows=rows), noise, progress)
     sketch = assemble(ready, rows, noisy, simulated=noise.simulated, edition=entry.edition, standing=standing)
     content = write_sketch(sketch)
     write_safely(sketch_path(ledger, sketch.digest), content)
     ledger.receipt(entry, sketch.digest)
     done = replace(entry, digest=sketch.digest)
-    return Released(sketch, content, done, repeated=False, notes=tuple(doubt.text for doubt in notes))
+    return Released(sketch, content, done, repeated=False, notes=(*(doubt.text for doubt in notes), *told))
 
 
 def stored(resolved: Resolved, ledger: Ledger, *, simulated: bool) -> Released | None:
@@ -149,24 +149,27 @@ def _read(ready: Prepared, progress: Progress) -> ExactStatistics:
     return found
 
 
-def _buy(ready: Prepared, noise: NoiseSource, progress: Progress) -> Rows:
-    """Rows with their bought bounds and component filled in."""
-    rows = ready.rows
-    columns = []
+def _buy(ready: Prepared, noise: NoiseSource, progress: Progress) -> tuple[Rows, tuple[str, ...]]:
+    """Rows with their bought bounds and component filled in, and what the provider is told about them."""
+    rows, request = ready.rows, ready.request
+    columns, told = [], []
     for column in rows.columns:
         if column.name in ready.bought:
             progress(f"buying bounds of {column.name}", None)
-            column = replace(column, feature=bounds.buy_bounds(rows, column, ready.bought[column.name], noise))
+            price = ready.bought[column.name]
+            bought = bounds.buy_bounds(rows, column, price, request.budget, request.neighbours, noise)
+            column = replace(column, feature=bought.feature)
+            told += [bought.told] if bought.told else []
         columns.append(column)
     rows = replace(rows, columns=columns)
     if ready.component_plan is not None:
-        facts = ready.request.card.component
+        facts = request.card.component
         assert facts is not None
         progress("buying the principal component", None)
         counter = _counter(progress, 1)
         feature = buy_component(rows, ready.component_plan, facts, noise, most_rows=ready.most_rows, done=counter)
         rows = replace(rows, component=feature)
-    return rows
+    return rows, tuple(told)
 
 
 def _draw(ready: Prepared, noise: NoiseSource, progress: Progress) -> NoisyStatistics:

@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 from saibot.errors import InvalidInput, UnsupportedPlan
 from saibot.privacy.budget import Budget, plain
-from saibot.privacy.events import Event, PureEvent
+from saibot.privacy.events import Event
 from saibot.privacy.mechanisms import DEFAULT, Plan, PlanRequest
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize.aggregate import Rows
+from saibot.privatize.bounds import bounds_event
 from saibot.privatize.card import BoughtBounds, Card, ComponentFacts
 from saibot.privatize.engines import DEFAULT_ENGINE, BackendName, engine_named
 from saibot.privatize.grid import Grid
@@ -90,7 +91,7 @@ class Prepared:
     rows: Rows
     plan: Plan
     component_plan: Plan | None
-    bought: dict[str, Decimal]
+    bought: dict[str, Decimal]  # the epsilon that each feature's bounds are bought for
     row_count: int | None  # public or None
     most_rows: int
     grid: Grid
@@ -104,7 +105,7 @@ class Prepared:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        paid: list[Event] = [PureEvent(epsilon) for epsilon in self.bought.values()]
+        paid: list[Event] = [bounds_event(price, self.request.budget) for price in self.bought.values()]
         paid += self.component_plan.events if self.component_plan else ()
         return (*paid, *self.plan.events)
 

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from decimal import Decimal
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -17,10 +18,20 @@ from scipy.special import ndtr
 from saibot.errors import InvalidBudget, SaibotError
 from saibot.privacy.budget import Budget
 from saibot.privacy.calibration import STEPS_PER_SIGMA, analytic_mu, gaussian_delta
-from saibot.privacy.events import Event, GaussianEvent, PureEvent, Spent, event_from_json, pure_mu
+from saibot.privacy.events import (
+    ChoiceEvent,
+    Event,
+    GaussianEvent,
+    PureEvent,
+    Spent,
+    bounded_range_mu,
+    event_from_json,
+    pure_mu,
+)
 
 gaussians = st.builds(GaussianEvent, st.floats(0.01, 2), st.integers(1, 500), st.sampled_from([4096, 8192, 16384]))
 pures = st.builds(PureEvent, st.decimals("0.0001", "5", places=6))
+choices = st.builds(ChoiceEvent, st.floats(0.01, 2))
 
 
 def composed_epsilon(mus: list[float], delta: float, pure: list[float] = []) -> float:  # noqa: B006
@@ -74,7 +85,7 @@ def test_the_order_of_releases_does_not_matter(events: list[Event], random):
     assert (one.touched, one.steps, one.pure_epsilon) == (other.touched, other.steps, other.pure_epsilon)
 
 
-@given(st.lists(gaussians, min_size=1, max_size=4), st.one_of(gaussians, pures))
+@given(st.lists(gaussians, min_size=1, max_size=4), st.one_of(gaussians, pures, choices))
 def test_one_more_release_always_costs_something(events: list[Event], more: Event):
     before, after = (Spent.of(all_of).epsilon_at(Decimal("1e-6")) for all_of in (events, [*events, more]))
     assert after > before
@@ -83,6 +94,46 @@ def test_one_more_release_always_costs_something(events: list[Event], more: Even
 def test_nothing_spent_is_zero():
     nothing = Spent.of([])
     assert nothing.epsilon_at(Decimal("1e-6")) == 0 and nothing.within(Budget("1e-30"))
+
+
+# ------------------------------------------------------------------------------------------------ choices
+
+
+def test_mu_squared_of_choices_adds_to_that_of_gaussians_and_touches_no_number():
+    spent = Spent.of([GaussianEvent(0.3, 10), ChoiceEvent(0.4)])
+    assert spent.mu_squared == pytest.approx(0.25) and spent.touched == 10 and spent.pure_epsilon == 0
+    assert ChoiceEvent(0.4).doubled() == ChoiceEvent(0.8)
+    assert not Spent.of([ChoiceEvent(0.01)]).within(Budget("1")), "a cap without delta takes no mu"
+    for mu in (-0.1, math.nan, math.inf):
+        with pytest.raises(InvalidBudget, match="finite mu"):
+            ChoiceEvent(mu)
+
+
+def test_a_choice_of_bounded_range_costs_half_the_mu_of_what_is_only_pure():
+    assert bounded_range_mu(Decimal("0.1")) == pytest.approx(0.627 * 0.1, rel=1e-3)
+    assert pure_mu(Decimal("0.1")) == pytest.approx(2 * bounded_range_mu(Decimal("0.1")), rel=1e-3)
+
+
+@given(st.floats(0.001, 12), st.floats(0, 1))
+def test_no_pair_of_laws_whose_log_ratios_span_epsilon_is_told_apart_better_than_the_normals_of_mu(
+    epsilon: float, where: float
+):
+    """The worst pair has two outcomes, log ratios t and t - epsilon. Its error rates lie on the curve of mu or above."""
+    high = epsilon * (0.001 + 0.998 * where)
+    low = high - epsilon
+    q = math.expm1(-low) / (math.expm1(high) * math.exp(-low) + math.expm1(-low))  # e^high q + e^low (1 - q) = 1
+    p = math.exp(high) * q
+    mu = bounded_range_mu(Decimal(epsilon))
+    assert -NormalDist().inv_cdf(q) - mu <= -NormalDist().inv_cdf(p) + 1e-7
+
+
+def test_many_choices_are_as_private_as_as_many_worst_pairs_composed_exactly():
+    """Randomised response at half of epsilon is the worst pair: its exact composition stays below what mu says."""
+    epsilon, delta, count = 0.1, 1e-6, 300
+    each = privacy_loss_distribution.from_randomized_response(2 / (1 + math.exp(epsilon / 2)), 2)
+    exact = each.self_compose(count).get_epsilon_for_delta(delta)
+    claimed = Spent.of([ChoiceEvent(bounded_range_mu(Decimal("0.1")))] * count).epsilon_at(Decimal("1e-6"))
+    assert exact <= claimed <= 1.35 * exact  # in the limit of many, mu is 1.25 times what the losses come to
 
 
 # ------------------------------------------------------------------------------------------------ against the cap
@@ -234,7 +285,7 @@ def test_pure_purchases_beside_gaussian_noise_are_never_priced_below_dp_accounti
 # ------------------------------------------------------------------------------------------------ events as documents
 
 
-@given(st.one_of(gaussians, pures))
+@given(st.one_of(gaussians, pures, choices))
 def test_an_event_survives_json_bit_by_bit(event: Event):
     assert event_from_json(json.loads(json.dumps(event.to_json()))) == event
 
@@ -245,6 +296,8 @@ def test_the_documents_that_old_ledgers_hold_keep_their_meaning():
     assert event_from_json({"kind": "pure", "epsilon": "0.1"}) == PureEvent(Decimal("0.1"))
     assert GaussianEvent(0.25, 12).to_json() == {"kind": "gaussian", "mu": 0.25, "touched": 12, "steps": 4096}
     assert PureEvent(Decimal("0.10")).to_json() == {"kind": "pure", "epsilon": "0.1"}
+    assert event_from_json({"kind": "choice", "mu": 0.03}) == ChoiceEvent(0.03)
+    assert ChoiceEvent(0.03).to_json() == {"kind": "choice", "mu": 0.03}
 
 
 @pytest.mark.parametrize("document", [{"kind": "renyi", "alpha": 2}, {"kind": None}, {}])

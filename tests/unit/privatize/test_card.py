@@ -228,6 +228,14 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         changed("features", "distance", "bounds", to={"buy": "0.1", "quantiles": [0.9, 0.1]}),
         r"\[features.distance.bounds.*quantiles",
     ),
+    "a range upside down": (
+        changed("features", "distance", "bounds", to={"buy": "0.1", "range": [9, 1]}),
+        r"\[features.distance.bounds.*range is upside down",
+    ),
+    "a range too narrow for its size": (
+        changed("features", "distance", "bounds", to={"buy": "auto", "range": [1e9, 1e9 + 1]}),
+        r"\[features.distance.bounds.*shift the column",
+    ),
     "no levels": (changed("features", "origin", "levels", to=[]), r"\[features.origin\].*levels"),
     "a level twice": (changed("features", "origin", "levels", to=["a", "a"]), r"\[features.origin\].*different"),
     "an empty level": (changed("features", "origin", "levels", to=["a", ""]), r"\[features.origin\].*empty"),

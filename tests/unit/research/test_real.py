@@ -112,8 +112,8 @@ def test_a_privately_prepared_provider_pays_for_what_it_reads_and_stays_near_its
     (component,) = header.features
     assert component.kind == "component" and component.weights.keys() == {"c0", "c1"}
     spent = header.read_plan().request
-    assert spent.share == Decimal("0.8")
-    assert spent.budget.epsilon == (3 if preparation == "public" else Decimal("2.4"))
+    assert spent.budget.epsilon == 3
+    assert spent.share == Decimal("0.8") if preparation == "public" else 0.7 < spent.share < 0.8
     means = np.bincount(place, column) / np.bincount(place)
     found = lookup_values(sketch, [world.domain.parent_index(1)])
     assert abs(np.corrcoef(found.values[0, :-1], means)[0, 1]) > 0.5
@@ -121,7 +121,8 @@ def test_a_privately_prepared_provider_pays_for_what_it_reads_and_stays_near_its
 
 def test_a_table_with_a_single_column_has_no_component(world):
     made = replace(world, columns=tuple(columns[:, :1] for columns in world.columns))
-    sketch = provider_release(made, 0, "bought", ONE).sketch(Seeded(2))
+    enough = Budget(str(2500 // len(world.columns[0]) + 1), "1e-6")
+    sketch = provider_release(made, 0, "bought", enough).sketch(Seeded(2))
     assert [feature.kind for feature in sketch.header.features] == ["numeric"]
     low, high = sketch.header.features[0].lower, sketch.header.features[0].upper
     assert 0.3 < np.mean((world.columns[0][:, 0] > low) & (world.columns[0][:, 0] < high)) < 0.85  # half of the rows

@@ -24,7 +24,7 @@ from saibot.privatize.noise import OpenDPNoise
 from saibot.sketch import Sketch, read_sketch, write_sketch
 
 ONE = Budget("1", "1e-6")
-BOUGHT = {"bounds": {"buy": "0.1"}}
+BOUGHT = {"bounds": {"buy": "0.2"}}
 PUBLIC = {"bounds": (-20.0, 130.0)}
 
 
@@ -107,7 +107,7 @@ def test_so_it_is_with_bounds_and_a_component_that_are_bought(both) -> None:
 
 
 def test_so_it_is_with_bought_bounds_alone(both) -> None:
-    assert same(*both({"a": BOUGHT, "b": {"bounds": {"buy": "0.1", "quantiles": (0.24, 0.76)}}}))
+    assert same(*both({"a": BOUGHT, "b": {"bounds": {"buy": "0.2", "quantiles": (0.24, 0.76)}}}))
 
 
 def test_a_sketch_with_seeded_noise_says_so_and_can_be_read_again(both) -> None:
