@@ -82,13 +82,14 @@ class Fails:
         raise AssertionError
 
 
+AMPLE = {"cap": {"epsilon": "500", "delta": "1e-6"}}
 BOUGHT = {"x": {"bounds": {"buy": "0.1"}}, "y": {"bounds": [0, 10]}}
 
 
 WAYS: dict[str, dict[str, Any]] = {
     "Gaussian": {},
     "Laplace": {"budget": Budget("0.5")},
-    "bought bounds": {"card": card(features=BOUGHT)},
+    "bought bounds": {"card": card(features=BOUGHT, budget=AMPLE), "budget": Budget("200", "1e-6")},  # 60 rows take that
     "component": {"card": card(component={"of": ["x", "y"]})},
     "paper": {"paper_preparation": True, "features": ("x", "y")},
 }
