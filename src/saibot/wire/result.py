@@ -152,7 +152,9 @@ class NewColumn(Joined):
     spread: float | None = None
     reliability: float | None = None
     factors: str | None = Field(
-        default=None, description="Version of the shared factors that helped these values; `VERSION@GROUP` for a provider's."
+        default=None,
+        exclude_if=lambda version: version is None,
+        description="Version of the shared factors that helped these values; `VERSION@GROUP` for a provider's.",
     )
 
 

@@ -16,10 +16,10 @@ from saibot.audit.cases import tight_cases
 from saibot.audit.worst_pairs import audited_plans
 from saibot.cli.app import app
 from saibot.errors import UnsupportedPlan
-from saibot.platform.pages.words import mechanism as words_of
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.mechanisms import MECHANISMS, Mechanism, PlanRequest, confirmed, fpm, make_plan, register
 from saibot.privacy.mechanisms.registry import JOIN, UNION
+from saibot.report.words import mechanism as words_of
 
 CLOSE = replace(JOIN, name="close", description="Per key it holds what is near.")
 

@@ -40,8 +40,8 @@ from saibot.privatize.bounds import (
     with_quantiles,
 )
 from saibot.privatize.checking import resolve
+from saibot.privatize.grid import Grid, check_bounds
 from saibot.privatize.noise import NoiseSource, OpenDPNoise
-from saibot.privatize.prepare import Grid, check_bounds
 from saibot.privatize.release import MAX_BITS
 from saibot.privatize.schema import resolve_features
 

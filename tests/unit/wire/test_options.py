@@ -23,6 +23,7 @@ CHANGED = {
     "unions": False,
     "hops": True,
     "whole_datasets": True,
+    "shared": True,
     "shown": 7,
 }
 AT_HOME = {"always_first": True, "device": "cpu"}
