@@ -220,13 +220,13 @@ class Corpus:
             for _, name in written:
                 self._shard_path(name).unlink(missing_ok=True)
             raise
-        for name in without_shards:
-            self._shards.pop(name, None)
-            self._shard_path(name).unlink(missing_ok=True)
         for digest in without_names:
             self._names.pop(digest, None)
         self._names.update(names or {})
         self.__dict__.pop("headers", None)
+        for name in without_shards:
+            self._shards.pop(name, None)
+            self._shard_path(name).unlink(missing_ok=True)
 
     def _shard_path(self, name: str) -> Path:
         return self.folder / "shards" / name
