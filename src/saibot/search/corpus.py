@@ -387,7 +387,8 @@ class Corpus:
         """Files first, then the index, then files that are needed no longer: a crash leaves at most files without a name."""
         written: list[tuple[str, str]] = []
         try:
-            written += [self._write(id, rows) for id, rows in shards]
+            for id, rows in shards:
+                written.append(self._write(id, rows))
             self._contents = self._index.change(
                 shards=[*files, *written],
                 without_shards=without_shards,
@@ -398,11 +399,11 @@ class Corpus:
         except BaseException:
             self._delete_shards(name for _, name in written)
             raise
-        self._delete_shards(without_shards)
         for digest in without_names:
             self._names.pop(digest, None)
         self._names.update(names or {})
         self.__dict__.pop("headers", None)
+        self._delete_shards(without_shards)
 
     def _write(self, id: str, rows: ShardRows) -> tuple[str, str]:
         name = f"{secrets.token_hex(8)}.arrow"
