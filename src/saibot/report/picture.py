@@ -25,6 +25,7 @@ PANEL_WIDTH = 420  # and of each of two side by side
 MOST_CANDIDATES = 12  # of a picture
 SHARP = 2.0  # pixels of a PNG for each of the drawing's
 _NAME = re.compile(r"@([a-z-]+)")
+_NAMESPACE = re.compile(r' xmlns(?::xlink)?="[^"]*"')  # HTML needs none: a report holds no address at all
 _VARIABLE = re.compile(r"--([a-z-]+):\s*([^;]+);")
 
 
@@ -80,7 +81,7 @@ def drawing(spec: Spec) -> str:
     """A chart as SVG for an HTML file. Its colours are stand-ins that rules of `stylesheet` replace, so that dark mode
     reaches them."""
     svg: str = load_vl_convert().vegalite_to_svg(json.dumps(_coloured(spec, _stand_in) | {"width": REPORT_WIDTH}))
-    return svg.replace("<svg ", '<svg role="img" ', 1)
+    return _NAMESPACE.sub("", svg).replace("<svg ", '<svg role="img" ', 1)
 
 
 @cache
