@@ -8,7 +8,7 @@ Each of three updates is exact for the expectations of one sweep, so none of the
 
 with u_l the level's deviations of tau b, and all expectations with their variances: leaving those out makes tau^2 too large
 by a third and more. C C' is the mean of E(aa'), which the model has at 1: taking up what it differs by (parameter expansion)
-halves the rounds. The typical spread weighs as four keys that are known exactly, as in `saibot.estimate.lookup`.
+needs fewer rounds. The typical spread weighs as four keys that are known exactly, as in `saibot.estimate.lookup`.
 """
 
 from __future__ import annotations
