@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from saibot.privacy.mechanisms import mechanism_named
 from saibot.report.format import NOTHING, count, number, percent, plural
 
 PLAN_HEADS = ("where", "what", "sensitivity", "noise σ", "σ off the diagonal")
@@ -86,6 +85,9 @@ def strength(epsilon: float) -> str:
 
 
 def mechanism(id: str, layout: str) -> tuple[str, str]:
+    """What a mechanism and its layout do, in their own words."""
+    from saibot.privacy.mechanisms import mechanism_named  # with scipy, which `--help` does without
+
     entry = mechanism_named(id)
     return entry.description, entry.layout(layout).description
 
