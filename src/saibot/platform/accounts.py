@@ -10,12 +10,12 @@ import hashlib
 import re
 import secrets
 import threading
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from cachetools import TTLCache
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 from sqlalchemy.engine import RowMapping
 
@@ -69,19 +69,13 @@ class Caller:
 NOBODY = Caller()
 
 
-@dataclass
-class _Known:
-    caller: Caller
-    until: float
-
-
 class Accounts:
     """Create, list and revoke tokens; tell whose a token is."""
 
     def __init__(self, database: Database, trail: Trail) -> None:
         self._database = database
         self._trail = trail
-        self._known: dict[str, _Known] = {}
+        self._known: TTLCache[str, Caller] = TTLCache(100_000, REMEMBERED_SECONDS)
         self._used: set[str] = set()
         self._revocations = 0  # a look-up that began before one may have read what is no longer so
         self._lock = threading.Lock()
@@ -159,10 +153,8 @@ class Accounts:
             revocations = self._revocations
         caller = self._look_up(key)
         with self._lock:
-            if len(self._known) > 100_000:
-                self._known.clear()
             if revocations == self._revocations:
-                self._known[key] = _Known(caller, time.monotonic() + REMEMBERED_SECONDS)
+                self._known[key] = caller
             self._used.add(caller.token)
         return caller
 
@@ -172,10 +164,9 @@ class Accounts:
             return NOBODY
         with self._lock:
             known = self._known.get(_hash(text))
-            if known is None or known.until <= time.monotonic():
-                return None
-            self._used.add(known.caller.token)
-            return known.caller
+            if known is not None:
+                self._used.add(known.token)
+            return known
 
     def note_uses(self) -> None:
         """Store which tokens were used since the last call of this. It is called from time to time, not at every use."""
