@@ -18,6 +18,24 @@ def write_safely(path: Path, content: bytes, *, public: bool = False) -> None:
         temporary.write_bytes(content)
 
 
+def create_safely(path: Path, content: bytes) -> None:
+    """A public file under a name that is free; a name that is taken stays as it is, whoever was faster."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        try:
+            os.link(name, path)
+        except FileExistsError:
+            return
+    finally:
+        os.unlink(name)
+    sync_folder(path.parent)
+
+
 @contextmanager
 def writing(path: Path, *, public: bool = False) -> Iterator[Path]:
     """A file beside `path` to write to, which takes its place at the end; where that is not reached, nothing has changed."""

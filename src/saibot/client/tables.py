@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +19,7 @@ from saibot.privatize.cells import texts_of
 from saibot.privatize.frames import frame_names, is_frame, library_of
 from saibot.privatize.read import ARROW_ENDINGS, PARQUET_ENDINGS, TableLike, no_cells_in_errors, open_table
 from saibot.privatize.text_file import CSV_ENDINGS, separator_of
+from saibot.safe_file import writing
 
 
 def is_path(table: TableLike) -> bool:
@@ -135,16 +134,13 @@ def write_augmented(table: TableLike, new: dict[str, np.ndarray], path: Path) ->
     widened = with_columns(table, new)
     rows = widened if isinstance(widened, pa.Table) else pa.table({n: _column(widened, n) for n in column_names(widened)})
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{secrets.token_hex(4)}.{path.name}")
     try:
-        write(rows, temporary)
-        os.replace(temporary, path)
+        with writing(path, public=True) as temporary:
+            write(rows, temporary)
     except (pa.ArrowException, ValueError, OverflowError):  # a date of the year 12000 in CSV, an interval in Parquet
         raise InvalidTable(
             f"the table holds what cannot be written to {path.name}.", hint="An .arrow file holds every kind of column."
         ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _write_csv(rows: pa.Table, path: Path, *, like: Path) -> None:

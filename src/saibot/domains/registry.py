@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import time
 from collections import OrderedDict
 from pathlib import Path
@@ -22,9 +21,9 @@ from saibot.domains.domain import KeyDomain
 from saibot.domains.errors import DomainConflict, UnknownDomain
 from saibot.domains.file import DomainCard, card_of, read_card, read_domain, write_domain
 from saibot.errors import InvalidDomain
+from saibot.safe_file import create_safely, sync_folder
 
 SUFFIX = ".domain.arrow"
-TEMPORARY = ".writing-"
 CACHED_KEYS = 2_000_000  # of the domains read last
 SETTLED_NS = 1_000_000_000
 
@@ -46,7 +45,7 @@ class DomainRegistry:
         card = card_of(domain)
         path = self.folder / file_name(domain.id, domain.version)
         if not path.exists():
-            _create(path, write_domain(domain, card))  # or somebody else was faster: then theirs is compared
+            create_safely(path, write_domain(domain, card))  # or somebody else was faster: then theirs is compared
         present = self._read_card(path.name)
         if present is None:
             raise UnknownDomain(f"{domain.id!r} version {domain.version}", hint="It was removed meanwhile; try again.")
@@ -101,7 +100,7 @@ class DomainRegistry:
             (self.folder / file_name(id, version)).unlink()
         except FileNotFoundError:
             raise UnknownDomain(f"{id!r} version {version}") from None
-        _sync_folder(self.folder)
+        sync_folder(self.folder)
 
     # -------------------------------------------------------------------------------------------- inside
 
@@ -201,29 +200,3 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def _create(path: Path, content: bytes) -> None:
-    """Put a whole file under a name that is free; leave a name that is taken as it is."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            return
-    finally:
-        os.unlink(temporary)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from saibot.domains import DomainConflict, DomainRegistry, UnknownDomain, generated_domain
 from saibot.domains import registry as domains_module
-from saibot.domains.registry import SUFFIX, TEMPORARY, file_name
+from saibot.domains.registry import SUFFIX, file_name
 from saibot.errors import InvalidDomain
+from saibot.safe_file import UNFINISHED
 from saibot.sketch import KeyDomain
 
 SCHOOLS = KeyDomain.of(
@@ -131,8 +132,8 @@ def test_a_folder_that_has_settled_is_not_read_again_until_it_changes(
 def test_a_half_written_temporary_file_is_ignored(registry: DomainRegistry, length: int) -> None:
     registry.register(SCHOOLS)
     (file,) = registry.folder.iterdir()
-    (registry.folder / f"{TEMPORARY}abc123").write_bytes(file.read_bytes()[:length])
-    (registry.folder / f"{TEMPORARY}abc123{SUFFIX}").write_bytes(file.read_bytes()[:length])
+    (registry.folder / f"{UNFINISHED}abc123").write_bytes(file.read_bytes()[:length])
+    (registry.folder / f"{UNFINISHED}abc123{SUFFIX}").write_bytes(file.read_bytes()[:length])
     again = DomainRegistry(registry.folder)
     assert [card.id for card in again.entries()] == ["nyc-dbn"] and again.damaged() == ()
 
@@ -293,7 +294,7 @@ def test_of_two_processes_that_register_one_name_at_once_exactly_one_wins(tmp_pa
     assert sorted(won) == list(range(20)) and results.empty()
     registry = DomainRegistry(tmp_path)
     assert all(registry.get(f"shared-{i}").values[0] == f"{number}-0" for i, number in won.items())
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(TEMPORARY)]
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(UNFINISHED)]
 
 
 def test_threads_may_share_a_registry(registry: DomainRegistry) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ from starlette.responses import Response
 
 from saibot.platform.errors import Unavailable
 from saibot.platform.pages.render import static_file
+from saibot.safe_file import write_safely
 
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 VEGA = "vega.js"
@@ -72,10 +72,7 @@ class StaticFiles:
         made = subprocess.run([sys.executable, "-c", _BUILD], capture_output=True, timeout=120, check=False)
         if made.returncode or not made.stdout:
             raise Unavailable("the chart library could not be built.", hint="pip install 'saibot[platform]' installs it.")
-        self._cache.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}")
-        temporary.write_bytes(made.stdout)
-        os.replace(temporary, path)
+        write_safely(path, made.stdout, public=True)
         return made.stdout
 
 
