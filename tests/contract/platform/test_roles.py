@@ -65,6 +65,8 @@ VERBS: dict[str, tuple[Callable[..., httpx.Response], tuple[int, int, int, int]]
     "list datasets": (verb("GET", "/v1/datasets"), (200, 200, 200, 200)),
     "facets": (verb("GET", "/v1/facets"), (200, 200, 200, 200)),
     "corpus": (verb("GET", "/v1/corpus"), (200, 200, 200, 200)),
+    "factors": (verb("GET", "/v1/factors"), (200, 200, 200, 200)),
+    "download factors": (verb("GET", f"/v1/factors/{'0' * 64}"), (404, 404, 404, 404)),
     "show public": (verb("GET", "/v1/datasets/{public}"), (200, 200, 200, 200)),
     "download public": (verb("GET", "/v1/datasets/{public}/sketch"), (200, 200, 200, 200)),
     "related to public": (verb("GET", "/v1/datasets/{public}/related"), (200, 200, 200, 200)),
@@ -116,6 +118,7 @@ def test_every_route_of_the_interface_is_in_the_matrix(server: Any, scene: dict[
         scene["restricted"]["digest"]: "{digest}",
         f"{scene['domain']}/1": "{id}/{version}",
         "t0": "{id}",
+        "0" * 64: "{version}",
     }
     plain = set()
     for method, address in seen:

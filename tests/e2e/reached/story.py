@@ -84,6 +84,8 @@ def people(root: Path) -> tuple[Person, Person, Person]:
     (provider.folder / "more.toml").write_text(CARD.format(name="more", features=COSTS))
     (requester.folder / "card.toml").write_text(CARD.format(name="costs", features=COSTS))
     table(4000, "nights", 1).to_csv(provider.folder / "stays.csv", index=False)
+    for number in range(9):
+        table(1500, "nights", 2).to_csv(provider.folder / f"clinic{number}.csv", index=False)
     table(2000, "cost", 3).to_csv(provider.folder / "more.csv", index=False)
     table(3000, "cost", 3).to_parquet(requester.folder / "costs.parquet", index=False)
     table(500, "cost", 3).to_csv(requester.folder / "mine.csv", index=False)
@@ -118,11 +120,21 @@ def at_home(root: Path) -> None:
     component = (provider.folder / "more.toml").read_text().replace('"more"', '"mixed"')
     (provider.folder / "mixed.toml").write_text(component + '\n[component]\nof = ["cost", "age"]\nbuy = "0.3"\n')
     provider.type("privatize", "more.csv", "--card", "mixed.toml", "--key", "ward", "--out", "mixed.saibot")
+    teachers = []
+    for number in range(9):  # enough tables by one key to learn what they have in common
+        name = f"clinic{number}"
+        (provider.folder / f"{name}.toml").write_text(CARD.format(name=name, features=NIGHTS))
+        clinic = ("privatize", f"{name}.csv", "--feature", "nights", "--epsilon", 4, "--key", "ward")
+        provider.type(*clinic, "--out", f"{name}.saibot")
+        teachers.append(f"{name}.saibot")
+    for id in ("iso-country", "us-county-fips", "nuts-3", "icd-10-cm", "hour-of-day"):
+        provider.type("domains", "show", id)
+    provider.type("domains", "import", "wards.csv", "--id", "hospital-wards", "--key", "ward", "--levels", "building")
     provider.type("inspect", "stays.saibot")
     provider.type("ledger")
     provider.type("ledger", "stays")
     wards = ("--domain", "wards.csv", "--domain-id", "wards")
-    provider.type("pack", "corpus", "stays.saibot", "places.saibot", "pairs.saibot", "mixed.saibot", *wards)
+    provider.type("pack", "corpus", "stays.saibot", "places.saibot", "pairs.saibot", "mixed.saibot", *teachers, *wards)
     (provider.folder / "wards.csv").write_text("ward\nW99\n")
     provider.type("pack", "corpus", "stays.saibot", *wards, fails=True)  # other wards under the same name
     provider.type("reproduce", "nothing", fails=True)
@@ -141,7 +153,13 @@ def at_home(root: Path) -> None:
     asked = ("search", "--train", "mine.csv", "--target", "cost", "--key", "ward", "--key", "day", "--corpus", corpus)
     requester.type(*asked, "--card", "card.toml", "--out", "found.json", "--plot", "found.png", "--report", "found.html")
     requester.type("augment", "found.json", "mine.csv", "--corpus", corpus, "--out", "wider.csv")
-    for more in (["--rank", "potential", "--whole-datasets"], ["--rank", "expected"], ["--exhaustive"], ["--hops"]):
+    for more in (
+        ["--rank", "potential", "--whole-datasets"],
+        ["--rank", "expected"],
+        ["--exhaustive"],
+        ["--hops"],
+        ["--shared"],
+    ):
         requester.type(*asked, "--card", "card.toml", *more)
     one = ("search", "--train", "mine.csv", "--target", "cost", "--key", "day", "--corpus", corpus, "--card", "card.toml")
     requester.type(*one, "--join", "many-to-many-unbiased")
