@@ -11,7 +11,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -163,25 +163,31 @@ class Shards:
     # -------------------------------------------------------------------------------------------- packing
 
     def _run(self) -> None:
+        learned = True
         while not self._stopped.is_set():
-            self._wake.wait()
+            # A hundred uploads in a row are one lesson: it begins when nothing has come for a while.
+            if not self._wake.wait(None if learned else LESSON_SECONDS):
+                learned = True
+                self._try("learning what tables share", self._learn_if_due)
+                continue
             self._wake.clear()
             if self._stopped.is_set():
                 return
             started = time.monotonic()
-            try:
-                self.catch_up()
-                self._learn_if_due()
-            except Exception as problem:  # the next publication or search tries again
-                self._log.failure("packing failed", problem)
+            self._try("packing", self.catch_up)  # where it fails, the next publication or search tries again
+            learned = False
             self._stopped.wait((time.monotonic() - started) * (1 / SHARE - 1))
 
+    def _try(self, what: str, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except Exception as problem:
+            self._log.failure(f"{what} failed", problem)
+
     def _learn_if_due(self) -> None:
-        """Once nothing more is waiting to be packed: a hundred uploads in a row are one lesson."""
-        if not self._stopped.wait(LESSON_SECONDS) and not self._wake.is_set():
-            corpus = Corpus(self.folder)
-            if any(is_due(corpus, id) for id in corpus.key_ids):
-                self.learn()
+        corpus = Corpus(self.folder)
+        if any(is_due(corpus, id) for id in corpus.key_ids):
+            self.learn()
 
     def _pack_some(self) -> int:
         with self._database.read() as connection:

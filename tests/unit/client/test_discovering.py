@@ -105,7 +105,7 @@ def test_the_shell_asks_a_corpus_and_never_sends_a_path_to_a_platform(world, mon
     run = CliRunner()
     sketch = next(Path(world["corpus"].folder, "sketches").glob(f"{world['sketches']['mine'].digest}*"))
     done = run.invoke(app, ["discover", str(sketch), "--corpus", str(world["corpus"].folder)])
-    assert done.exit_code == 0 and "60%" in done.output and "neither: strange" in done.output
+    assert done.exit_code == 0 and "60 %" in done.output and "neither: strange" in done.output
     args = ["discover", str(world["table"]), "--key", "school", "--corpus", str(world["corpus"].folder), "--json"]
     answer = json.loads(run.invoke(app, args).output)
     assert [one["name"] for one in answer["joins"]] == ["mine", "part"]

@@ -38,7 +38,7 @@ def table(column: str, feature: str, level: dict[str, float], *, each: int, nois
 
 
 def corpus_of(folder: Path, *sketches: Sketch) -> Corpus:
-    corpus = Corpus.create(folder / "corpus", dtype="float64")
+    corpus = Corpus.create(folder / "corpus")
     assert corpus.add([read_sketch(write_sketch(sketch)) for sketch in sketches]) == []
     return corpus
 
