@@ -40,6 +40,7 @@ SMALL = 3000  # sketches: up to here packing is done in this process
 SHARE = 0.25  # of the time, at most, that packing in the background takes
 SECONDS = 1800.0
 LESSON_SECONDS = 5.0  # without an upload, before what was published is learned from
+LESSON_DELAY = 600.0  # after which it is learned from in any case
 _REST = ("shards", "sketches", "keys", "factors", "index.json", "names")  # the last two of an earlier version
 
 
@@ -163,11 +164,12 @@ class Shards:
     # -------------------------------------------------------------------------------------------- packing
 
     def _run(self) -> None:
-        learned = True
+        unlearned: float | None = None  # since when there is something that was packed and not learned from
         while not self._stopped.is_set():
-            # A hundred uploads in a row are one lesson: it begins when nothing has come for a while.
-            if not self._wake.wait(None if learned else LESSON_SECONDS):
-                learned = True
+            woken = self._wake.wait(None if unlearned is None else LESSON_SECONDS)
+            # A hundred uploads in a row are one lesson: it begins when nothing has come for a while, or it took too long.
+            if unlearned is not None and (not woken or time.monotonic() - unlearned > LESSON_DELAY):
+                unlearned = None
                 self._try("learning what tables share", self._learn_if_due)
                 continue
             self._wake.clear()
@@ -175,7 +177,7 @@ class Shards:
                 return
             started = time.monotonic()
             self._try("packing", self.catch_up)  # where it fails, the next publication or search tries again
-            learned = False
+            unlearned = started if unlearned is None else unlearned
             self._stopped.wait((time.monotonic() - started) * (1 / SHARE - 1))
 
     def _try(self, what: str, work: Callable[[], object]) -> None:

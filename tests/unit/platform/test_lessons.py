@@ -1,0 +1,36 @@
+"""When a platform learns: once uploads pause, and in any case after a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from saibot.platform.accounts import Caller
+from saibot.platform.service import Platform
+
+
+@pytest.mark.parametrize(
+    "pause, delay, busy", [(0.2, 600.0, False), (600.0, 0.0, True)], ids=["uploads pause", "uploads go on and on"]
+)
+def test_what_was_published_is_learned_from(
+    platform: Platform,
+    provider: Caller,
+    named: Callable[..., bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    pause: float,
+    delay: float,
+    busy: bool,
+) -> None:
+    lessons: list[float] = []
+    monkeypatch.setattr("saibot.platform.shards.LESSON_SECONDS", pause)
+    monkeypatch.setattr("saibot.platform.shards.LESSON_DELAY", delay)
+    monkeypatch.setattr(platform.shards, "learn", lambda: lessons.append(time.monotonic()) or [])
+    platform.accept(provider, named("first"))
+    end = time.monotonic() + 30
+    while not lessons and time.monotonic() < end:
+        if busy:
+            platform.shards.wake()
+        time.sleep(0.05)
+    assert lessons
