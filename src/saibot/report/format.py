@@ -29,8 +29,8 @@ def signed(value: float | None, places: int = 3) -> str:
 
 
 def fixed(value: float | None, places: int = 3) -> str:
-    """The same number of places in every row of a column."""
-    return NOTHING if value is None else _minus(f"{value:.{places}f}")
+    """The same number of places in every row of a column; what rounds to 0 has no sign."""
+    return NOTHING if value is None else _minus(f"{round(value, places) + 0.0:.{places}f}")
 
 
 def percent(share: float | None, places: int = 0) -> str:

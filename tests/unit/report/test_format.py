@@ -49,3 +49,8 @@ def test_amounts_are_told_as_people_tell_them() -> None:
 def test_strangers_text_stays_on_its_line() -> None:
     assert format.plain_text("two\nlines\x1b[2J") == "two lines [2J"
     assert format.plain_text("x" * 30, most=10) == "x" * 10 + "…"
+
+
+def test_what_rounds_to_nothing_has_no_sign() -> None:
+    assert [format.fixed(value, 2) for value in (-0.001, 0.001, -0.006, None)] == ["0.00", "0.00", "−0.01", "–"]
+    assert format.fixed(float("nan"), 2) == "nan"
