@@ -34,7 +34,7 @@ from saibot.sketch import Header, KeyDomain, KeyPart, Sketch, read_sketch
 from saibot.wire import CorpusEntry, NewColumn
 
 AT_ONCE = 8  # downloads
-LARGEST_FACTORS = 1 << 30  # bytes
+LARGEST_FACTORS = 1 << 28  # bytes; a hundred thousand keys with a dozen factors take 60 MB
 
 
 class Published:
