@@ -57,6 +57,7 @@ class Shards:
         self._packing: Packing | None = None
         self._worker = WorkerProcess()
         self._teacher = WorkerProcess()
+        self._lesson = threading.Lock()  # one at a time
         self._size = 0
         self._reconcile(self._open())
 
@@ -124,6 +125,10 @@ class Shards:
 
         Restricted datasets learn and do not teach. Which key domains there was something to learn about.
         """
+        with self._lesson:
+            return self._learn()
+
+    def _learn(self) -> list[str]:
         with self._database.read() as connection:
             query = select(datasets.c.digest, datasets.c.provider, datasets.c.visibility).where(datasets.c.state == "live")
             rows = connection.execute(query).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -34,3 +35,23 @@ def test_what_was_published_is_learned_from(
             platform.shards.wake()
         time.sleep(0.05)
     assert lessons
+
+
+def test_two_lessons_at_once_are_one_after_the_other(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside: list[int] = []
+    most: list[int] = []
+
+    def slow() -> list[str]:
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.2)
+        inside.pop()
+        return []
+
+    monkeypatch.setattr(platform.shards, "_learn", slow)
+    threads = [threading.Thread(target=platform.shards.learn) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1, 1, 1]
