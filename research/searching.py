@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from saibot.client.augmented import find_augmentation
 from saibot.search import Corpus, SearchOptions, SearchRequest
+from saibot.search.learning import learn
 from saibot.sketch import KeyDomain, Sketch
 
 Ranking = Literal["usable", "expected"]
@@ -36,12 +37,17 @@ class Choice:
 
 
 @contextmanager
-def corpus_of(domain: KeyDomain, sketches: Sequence[Sketch]) -> Iterator[Corpus]:
-    """What a platform would hold of these sketches, while it is searched; table i is called `dataset_name(i)`."""
+def corpus_of(domain: KeyDomain, sketches: Sequence[Sketch], *, learned: bool = True) -> Iterator[Corpus]:
+    """What a platform would hold of these sketches, while it is searched; table i is called `dataset_name(i)`.
+
+    As `saibot pack` and a platform do, it learns what the sketches have in common; or each table stands for itself.
+    """
     with tempfile.TemporaryDirectory(prefix="saibot-research-") as folder:
         corpus = Corpus.create(Path(folder) / "corpus")
         refused = corpus.add(sketches, {domain.digest: domain})
         assert not refused, refused
+        if learned:
+            learn(corpus)
         yield corpus
 
 

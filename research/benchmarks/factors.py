@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from research.benchmarks.memory import watched_memory
-from saibot.estimate.factors import KeyTree, Readings, RequestSums, apply, expected_raw_gains, learn
+from saibot.estimate.factors import KeyTree, Readings, RequestSums, apply, expected_gains, learn
 from saibot.estimate.lookup import level_readings
 
 CAUSES, SHARED, SPREAD = 3, 0.5, 0.1
@@ -50,7 +50,7 @@ def bench_factors(*, tables: int = 10_000, keys: int = 1000, groups: int = 0) ->
         times.append(time.perf_counter())
         found = apply(factors, readings)
         times.append(time.perf_counter())
-        expected_raw_gains(factors, readings, found.tau2, _request(keys))
+        expected_gains(factors, readings, found.tau2, _request(keys))
         times.append(time.perf_counter())
     arrays = (*readings.sums, *readings.noise, readings.weight, readings.plain, readings.plain_variance)
     seconds = np.diff(times)

@@ -20,7 +20,7 @@ import pandas as pd
 from matplotlib.figure import Figure as Drawing
 
 from research.real.joins import JoinSearch
-from research.real.protocol import DELTA, ask_on, join_records, library, lookup_records, tasks_on
+from research.real.protocol import DELTA, asks_on, join_records, library, lookup_records, tasks_on
 from research.real.tasks import Task
 from research.real.world import Library, World
 from research.reproducing import plotting as plot
@@ -55,7 +55,7 @@ def searched(
     """Every method on one task; APM's budget is split into `answers`."""
     budget = Budget(EPSILON, DELTA)
     found = join_records(JoinSearch(world), budget, methods, runs=runs, rng=rng, answers=answers)
-    ours = lookup_records(ask_on(world), budget, runs=runs, rng=rng, requests=("private",))
+    ours = lookup_records(asks_on(world), budget, runs=runs, rng=rng, requests=("private",))
     found += [record for record in ours if record["ranking"] == "expected"]
     most = float(world.lookup_r2.max())
     best = {"method": "nonprivate-lookup", "ranking": "r2", "run": 0, "r2": most, "gain": most - world.own_r2}

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from research.real.joins import JoinSearch
-from research.real.protocol import DELTA, ask_on, join_records, library, lookup_records, tasks_on
+from research.real.protocol import DELTA, asks_on, join_records, library, lookup_records, tasks_on
 from research.real.publishing import Preparation
 from research.real.world import World
 from research.reproducing import plotting as plot
@@ -51,16 +51,18 @@ def run(config: RunConfig) -> pd.DataFrame:
 
 def _task(world: World, number: int, runs: int, config: RunConfig) -> list[dict[str, Any]]:
     """Everything about one task. Noise is drawn anew for every setting, from seeds that nothing was tuned on."""
-    ask, joins = ask_on(world), JoinSearch(world)
+    both, joins = asks_on(world, ("rows", "keys")), JoinSearch(world)
+    rows = asks_on(world)
     records = []
     for place, epsilon in enumerate(("1",) if config.quick else EPSILONS):
         budget = Budget(epsilon, DELTA)
         rng = np.random.default_rng((config.seed, 61, number, place))
         among = AMONG if epsilon == "1" else (None,)
-        found = lookup_records(ask, budget, runs=runs, rng=rng, among=among)
+        found = lookup_records(both, budget, runs=runs, rng=rng)
+        found += lookup_records(rows, budget, runs=runs, rng=rng, among=among[:-1]) if len(among) > 1 else []
         found += join_records(joins, budget, JOINS, runs=runs, rng=rng, among=among)
         for preparation in PREPARATIONS[1:] if epsilon != "0.3" else ():
-            found += lookup_records(ask, budget, runs=runs, rng=rng, preparation=preparation, requests=("private",))
+            found += lookup_records(rows, budget, runs=runs, rng=rng, preparation=preparation, requests=("private",))
         records += [record | {"epsilon": float(epsilon), "kept": 1.0, "part": "whole"} for record in found]
     if len(world.domain) > 150 and not config.quick:
         return records  # with a few rows per key to begin with, there is nothing to thin out
@@ -69,7 +71,7 @@ def _task(world: World, number: int, runs: int, config: RunConfig) -> list[dict[
         thin = world.thinned(kept, rng)
         if not thin.names:
             continue
-        found = lookup_records(ask_on(thin), Budget("1", DELTA), runs=runs, rng=rng)
+        found = lookup_records(asks_on(thin), Budget("1", DELTA), runs=runs, rng=rng)
         found += join_records(JoinSearch(thin), Budget("1", DELTA), JOINS, runs=runs, rng=rng)
         records += [record | {"epsilon": 1.0, "kept": kept, "part": "thinned"} for record in found]
     return records

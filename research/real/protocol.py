@@ -2,14 +2,17 @@
 
 A record has `r2` of the selected table and `share`, that over the best table's, both exact and in the join that the method
 searches by (lookup or many-to-many); `gain` and `gain_share`, the same less what the request's own feature explains on the
-joined rows; and for lookups `materialised`: R2 of the private values on held-out rows over that of the best raw values. A
-method under whose noise no candidate's moments are positive definite selects nothing: 0 in all of them.
+joined rows; and for lookups `materialised`: R2 of the private values on held-out rows over that of the best raw values,
+where the held-out rows are of keys that training has seen (`rows`) or not (`keys`). Where the best raw values explain next
+to nothing there, there is nothing to compare with, and the record says so by NaN. A method under whose noise no candidate's
+moments are positive definite selects nothing: 0 in all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +32,7 @@ from saibot.privacy import Budget
 Split = Literal["rows", "keys"]
 DELTA = "1e-6"
 SPLIT_SEED = 60
+LEAST_CEILING = 0.02  # held-out R2 of the best raw values below which there is nothing to measure against
 
 
 @lru_cache(maxsize=2)
@@ -47,8 +51,12 @@ def ask_on(world: World, *, split: Split = "rows") -> Ask:
     return Ask.of(world, rng) if split == "rows" else Ask.by_keys(world, rng)
 
 
+def asks_on(world: World, splits: Sequence[Split] = ("rows",)) -> dict[Split, Ask]:
+    return {split: ask_on(world, split=split) for split in splits}
+
+
 def lookup_records(
-    ask: Ask,
+    asks: Mapping[Split, Ask],
     budget: Budget,
     *,
     runs: int,
@@ -58,32 +66,35 @@ def lookup_records(
     requests: Sequence[str] = ("private", "local"),
     rankings: Sequence[Ranking] = RANKINGS,
     among: Sequence[int | None] = (None,),
+    learned: bool = True,
 ) -> list[dict[str, Any]]:
-    """The search of this system, private and local requests; `among` so many candidates, or all."""
-    world, noise = ask.world, Seeded(rng)
+    """The search of this system, private and local requests, all splits of one task; `among` so many candidates, or all.
+
+    Without `learned` every table's values are what its own sketch says.
+    """
+    world, noise = next(iter(asks.values())).world, Seeded(rng)
     providers = [provider_release(world, i, preparation, budget, levels=levels) for i in range(len(world.names))]
-    asked = request_release(world, ask.train, preparation, budget)
+    asked = {split: request_release(world, ask.train, preparation, budget) for split, ask in asks.items()}
     found = []
     for run in range(runs):
-        with corpus_of(world.domain, [provider.sketch(noise) for provider in providers]) as corpus:
-            for kind in requests:
-                request = ask.private(asked.sketch(noise)) if kind == "private" else ask.local
-                for size in among:
-                    some = _some(len(world.names), size, rng)
-                    for ranking in rankings:
-                        choice = choose(request, corpus, ranking, among=None if size is None else some.tolist())
-                        worth = worth_of(world.lookup_r2[some], world.lookup_r2[some] - world.own_r2, choice.number, some)
-                        found.append(
-                            {
-                                **about(world, size),
-                                "method": "joint-lookup" if kind == "private" else "joint-lookup-local",
-                                "ranking": ranking,
-                                "preparation": preparation,
-                                "run": run,
-                                **worth,
-                                "materialised": ask.materialised(choice) / ask.ceiling,
-                            }
-                        )
+        sketches = [provider.sketch(noise) for provider in providers]
+        with corpus_of(world.domain, sketches, learned=learned) as corpus:
+            for split, kind, size in product(asks, requests, among):
+                ask, some = asks[split], _some(len(world.names), size, rng)
+                request = ask.private(asked[split].sketch(noise)) if kind == "private" else ask.local
+                for ranking in rankings:
+                    choice = choose(request, corpus, ranking, among=None if size is None else some.tolist())
+                    worth = worth_of(world.lookup_r2[some], world.lookup_r2[some] - world.own_r2, choice.number, some)
+                    worth["materialised"] = ask.materialised(choice) / ask.ceiling
+                    record = {
+                        "method": "joint-lookup" if kind == "private" else "joint-lookup-local",
+                        "ranking": ranking,
+                        "preparation": preparation,
+                        "split": split,
+                        "run": run,
+                    }
+                    there = ask.ceiling >= LEAST_CEILING
+                    found.append({**about(world, size), **record, **(worth if there else dict.fromkeys(worth, np.nan))})
     return found
 
 

@@ -86,7 +86,7 @@ def selected_over_best(keys: int, rows_per_key: int, *, epsilon: str, seed: int)
         METHODS[3]: local_request(train, target="y", features=("x",), keys={world.domain.id: world.domain}),
     }
     sketches = [provider_release(world, number, budget).sketch(noise) for number in range(PROVIDERS)]
-    with corpus_of(world.domain, sketches) as corpus:
+    with corpus_of(world.domain, sketches, learned=False) as corpus:
         for name, request in requests.items():
             found[name] = truth[choose(request, corpus).number] / truth.max()
     return {name: float(value) for name, value in found.items()}

@@ -214,11 +214,10 @@ def estimate_spread(
     noise: list[np.ndarray],
     up: list[KeyGroups],
     cap: np.ndarray,
-    typical: list[np.ndarray] | None = None,
 ) -> list[np.ndarray]:
     """tau^2 of every level, (f, 1) each: level by level from the top, then jointly if there are several.
 
-    What noise leaves open is filled with `typical` spreads, or with none.
+    What noise leaves open counts as no spread, with the weight of four keys.
     """
     weights = [weight]
     for group in up:
@@ -248,8 +247,7 @@ def estimate_spread(
             break
     found = smooth(readings, weight, noise, up, spread)
     sure = [row_sums(reliability_of(variance, t) ** 2) for t, (_, variance) in zip(spread, found.deviations, strict=True)]
-    expected = typical or [np.zeros((1, 1))] * len(spread)
-    return [(t * s + 4 * e) / (s + 4) for t, s, e in zip(spread, sure, expected, strict=True)]
+    return [t * s / (s + 4) for t, s in zip(spread, sure, strict=True)]
 
 
 def _settled(now: np.ndarray, before: np.ndarray, relative: float) -> bool:

@@ -59,7 +59,7 @@ def _by_expected_gain(engine: Engine, options: SearchOptions) -> Order:
 
     if engine.key is None:  # nothing can be joined
         return _by_usable_gain(engine, options)
-    expectations = Expectations(engine.corpus, engine.key)
+    expectations = Expectations(engine.corpus)
 
     def order(state: State, most: int) -> Ordered:
         board = engine.board(state, quantile=QUANTILE)

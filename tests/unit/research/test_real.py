@@ -14,9 +14,8 @@ from research.real.components import component, measurements
 from research.real.joins import JoinSearch
 from research.real.keys import domain_of, key
 from research.real.ours import MadeUp
-from research.real.protocol import ask_on, join_records, lookup_records
+from research.real.protocol import ask_on, asks_on, join_records, lookup_records
 from research.real.publishing import documented_range, provider_release, request_release
-from research.real.shared_factors import FACTOR_RANKINGS, factor_records
 from research.real.tables import Folder
 from research.real.tasks import read_tasks
 from research.real.world import Library
@@ -183,7 +182,7 @@ def test_nonprivate_search_selects_the_best_and_shares_are_between_0_and_1(world
 
 def test_lookup_search_with_next_to_no_noise_finds_the_best_table(world):
     rng = np.random.default_rng(7)
-    frame = pd.DataFrame(lookup_records(ask_on(world), Budget("900", "1e-6"), runs=2, rng=rng, requests=("local",)))
+    frame = pd.DataFrame(lookup_records(asks_on(world), Budget("900", "1e-6"), runs=2, rng=rng, requests=("local",)))
     usable = frame[frame["ranking"] == "usable"]
     assert usable["share"].min() > 0.95 and usable["materialised"].min() > 0.9
 
@@ -192,7 +191,9 @@ def test_fewer_rows_give_worse_values(world):
     rng = np.random.default_rng(8)
     thin = world.thinned(0.1, rng)
     assert thin.rows < 0.2 * world.rows and thin.counts.sum() < 0.2 * world.counts.sum()
-    found = [pd.DataFrame(lookup_records(ask_on(each), ONE, runs=6, rng=rng, requests=("local",))) for each in (world, thin)]
+    found = [
+        pd.DataFrame(lookup_records(asks_on(each), ONE, runs=6, rng=rng, requests=("local",))) for each in (world, thin)
+    ]
     many, few = (frame[frame["ranking"] == "usable"]["materialised"].median() for frame in found)
     assert few < many
 
@@ -204,15 +205,13 @@ def test_a_split_by_keys_keeps_every_key_on_one_side(world):
     assert 0 < ask.ceiling < 1
 
 
-def test_factors_of_made_up_tables_bring_values_nearer_to_the_truth_and_choose_no_worse(world):
+def test_what_tables_have_in_common_gives_better_values_for_keys_that_training_never_saw(world):
     rng = np.random.default_rng(10)
-    asks = {split: ask_on(world, split=split) for split in ("rows", "keys")}
-    frame = pd.DataFrame(factor_records(asks, ONE, runs=2, rng=rng, rank=1))
-    assert set(frame["ranking"]) == {"usable", "expected", *FACTOR_RANKINGS} and set(frame["asked"]) == {"private", "local"}
-    assert (frame["r2_shared"] > frame["r2_alone"]).all() and set(frame["split"]) == set(asks)
-    mean = frame.groupby("ranking")["materialised"].mean()
-    assert mean["factor-raw"] > mean["usable"] - 0.1
-    assert frame["share"].between(0, 1).all()
+    asks = asks_on(world, ("rows", "keys"))
+    found = [pd.DataFrame(lookup_records(asks, ONE, runs=3, rng=rng, learned=learned)) for learned in (False, True)]
+    assert all(set(frame["split"]) == set(asks) and frame["share"].between(0, 1).all() for frame in found)
+    alone, together = (frame[frame["split"] == "keys"]["materialised"].mean() for frame in found)
+    assert together > alone
 
 
 def test_held_out_rows_do_not_take_part_in_the_fit():

@@ -103,11 +103,12 @@ class FactorPosterior:
         return np.asarray(found)
 
     def covariance_along(self, directions: np.ndarray) -> np.ndarray:
-        """C' Cov(z) C for directions C (p, d) over keys, (B, p, p)."""
+        """C' Cov(z) C for directions C over keys, (p, d), or (p, B, d) where each table has its own; (B, p, p)."""
         tree, weight, scale = self.readings.tree, self.readings.weight, self.tau2[:, None]
-        spread = tree.covariance_times(self._shares, directions)[:, None, :] * scale  # T C
+        each = directions if directions.ndim == 3 else directions[:, None, :] + np.zeros_like(weight)
+        spread = tree.covariance_times(self._shares, each) * scale  # T C, (p, B, d)
         smoothed = self._smoother.means(self._smoother.sweep(tree.sums(weight * spread))).values[0]
-        left = (spread - smoothed).transpose(1, 2, 0)  # (B, d, p)
-        along = (self.by_factor @ directions.T).transpose(1, 2, 0)  # C' dz/da, (B, p, r)
-        found = directions @ left + along @ self.factor_covariance @ along.transpose(0, 2, 1)
+        C = each.transpose(1, 0, 2)  # (B, p, d)
+        along = C @ self.by_factor.transpose(1, 2, 0)  # C' dz/da, (B, p, r)
+        found = C @ (spread - smoothed).transpose(1, 2, 0) + along @ self.factor_covariance @ along.transpose(0, 2, 1)
         return np.asarray((found + found.transpose(0, 2, 1)) / 2)

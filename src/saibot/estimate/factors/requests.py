@@ -5,6 +5,7 @@ For ranking only. Gains that are told to people, and their intervals, always com
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,10 @@ from saibot.estimate.factors.model import Factors
 from saibot.estimate.factors.posterior import FactorPosterior
 from saibot.estimate.factors.readings import Readings
 
-OWN_SHARE = 0.1  # omega: tables agree with a request's residual far more often than with a random direction
+# omega, the share of a table's variance that goes along with a request's residual, and how likely each is before anything
+# is read: tables agree with a request far more often than with a random direction, and most of them very little.
+OWN_SHARES = ((0.0, 0.30), (0.03, 0.25), (0.1, 0.20), (0.3, 0.15), (0.6, 0.10))
+FAINTEST = 1e-3  # standard errors of a request's scale, where its estimate is less
 LONGEST = 4.0  # root mean squares beyond which a single key does not stand out of the request's direction
 
 
@@ -35,7 +39,7 @@ class RequestSums:
 
 @dataclass(frozen=True)
 class Denoised:
-    """A request's residual as one more table: its mean per key and their scale, all 0 where it is all noise."""
+    """A request's residual as one more table: its mean per key and their scale, all 0 where it is 0 exactly."""
 
     means: np.ndarray  # (d,)
     sums: np.ndarray  # (d,), counts times means, adding up to 0
@@ -56,7 +60,9 @@ def denoised_request(factors: Factors, request: RequestSums) -> Denoised:
     n, E = np.maximum(request.counts, 0.0), request.residuals
     v = np.maximum(request.noise, 0.0) + n * max(request.within, 0.0)
     total = float((n**2) @ factors.prior_variance)
-    scale = float((E**2 - v).sum()) / total if total > 0 else 0.0
+    # Where noise hides the scale, next to none: candidates must be ordered somehow, and little expected.
+    least = FAINTEST * float(np.sqrt(2 * v @ v))
+    scale = max(float((E**2 - v).sum()), least) / total if total > 0 else 0.0
     if not scale > 0 or not np.isfinite(scale):
         return Denoised(np.zeros_like(E), np.zeros_like(E), 0.0)
     unit = float(n.max())
@@ -80,33 +86,72 @@ def variance_within(counts: np.ndarray, residuals: np.ndarray, noise: np.ndarray
     return float(np.clip(each - between, 0.0, each))
 
 
-def expected_raw_gains(
-    factors: Factors, readings: Readings, tau2: np.ndarray, request: RequestSums, *, own_share: float = OWN_SHARE
-) -> np.ndarray:
-    """The gain in R2 that each table's raw means are expected to have for a request, (N,), between 0 and 1.
+@dataclass(frozen=True)
+class ExpectedGains:
+    """Gains in R2, (N,), between 0 and 1: of each table's raw means, and of its private values as they are."""
 
-    With c the denoised residual sums, z the values and R = diag(n) - X A^-1 X', the part of a column that own features
-    leave: E (c.z)^2 / (TSS E z'Rz), both expectations over what the noise leaves open. `tau2` is that of `apply`.
+    raw: np.ndarray
+    usable: np.ndarray
+
+
+def expected_gains(
+    factors: Factors,
+    readings: Readings,
+    tau2: np.ndarray,
+    request: RequestSums,
+    *,
+    values: np.ndarray | None = None,
+    own_shares: Sequence[tuple[float, float]] = OWN_SHARES,
+) -> ExpectedGains:
+    """What to expect of tables for a request, with c its denoised residual sums.
+
+    Of raw means z: E (c.z)^2 / (TSS E z'Rz), with R = diag(n) - X A^-1 X' the part of a column that own features leave, both
+    expectations over what noise leaves open. A table that shares omega of its variance with the request's residual has that
+    as one more factor; `own_shares` says how likely each omega is, and each table's likelihood how likely it is then. Keys
+    without rows have no mean of their own, so that a table is worth its keys' chances of having any.
+    Of private values: (c.z)^2 / (TSS z'Rz). `values` are those, less their mean; without them what `factors` make of the
+    readings. `tau2` is that of `apply`.
     """
-    seen = denoised_request(factors, request)
-    c, direction = seen.sums, seen.direction
+    seen, N = denoised_request(factors, request), len(readings)
+    usable = np.zeros(N) if values is None else usable_gains(values, request, seen)
+    direction = seen.direction
     if direction is None or not request.tss > 0:
-        return np.zeros(len(readings))
-    widened = factors.with_direction(direction, own_share) if own_share > 0 else factors
-    n, X = np.maximum(request.counts, 0.0), request.own
-    directions = np.vstack([c, X.T])
-    gains = np.zeros(len(readings))
-    for block in readings.blocks(1 + widened.rank + len(directions)):
-        found = FactorPosterior(readings.take(block), widened.loadings, widened.shares, tau2[block])
-        z, spread = found.deviations, found.covariance_along(directions)
-        own = z @ X
-        left = (z**2 + found.variance) @ n
-        left -= np.einsum("bp,pq,bq->b", own, request.inverse, own)
-        left -= np.einsum("pq,bqp->b", request.inverse, spread[:, 1:, 1:])
-        with_target = (z @ c) ** 2 + spread[:, 0, 0]
-        floor = 1e-9 * ((z**2 + found.variance) @ n) + 1e-300
-        gains[block] = with_target / (request.tss * np.maximum(left, floor))
-    return np.asarray(np.clip(gains, 0.0, 1.0))
+        return ExpectedGains(np.zeros(N), usable)
+    gains, likelihood = np.zeros((len(own_shares), N)), np.zeros((len(own_shares), N))
+    for place, (share, chance) in enumerate(own_shares):
+        widened = factors.with_direction(direction, share) if share > 0 else factors
+        for block in readings.blocks(2 + widened.rank + request.own.shape[1]):
+            found = FactorPosterior(readings.take(block), widened.loadings, widened.shares, tau2[block])
+            gains[place, block] = _raw_gains(found, request, seen.sums)
+            likelihood[place, block] = found.log_likelihood + np.log(chance)
+            if values is None and share == 0:
+                usable[block] = usable_gains(found.deviations, request, seen)
+    weight = np.exp(likelihood - likelihood.max(axis=0))
+    raw = (weight * gains).sum(axis=0) / weight.sum(axis=0)
+    return ExpectedGains(np.clip(raw, 0.0, 1.0), usable)
+
+
+def usable_gains(values: np.ndarray, request: RequestSums, seen: Denoised) -> np.ndarray:
+    """The gain of values (N, d) as they are, where a request's residual is what is left of it without noise."""
+    n, own = np.maximum(request.counts, 0.0), values @ request.own
+    whole = (values**2) @ n
+    left = whole - np.einsum("bp,pq,bq->b", own, request.inverse, own)
+    found = (values @ seen.sums) ** 2 / (max(request.tss, 1e-300) * np.maximum(left, 1e-9 * whole + 1e-300))
+    return np.asarray(np.clip(found, 0.0, 1.0))
+
+
+def _raw_gains(found: FactorPosterior, request: RequestSums, c: np.ndarray) -> np.ndarray:
+    """E (c.z)^2 / (TSS E z'Rz) where z is 0 at keys that are not there."""
+    n, there = np.maximum(request.counts, 0.0), found.readings.chance_of_rows
+    directions = np.vstack([c, request.own.T])[:, None, :] * there
+    z, spread = found.deviations, found.covariance_along(directions)
+    along = (directions * z).sum(axis=2).T  # (B, 1 + p)
+    square = z**2 + found.variance
+    left = (square * there) @ n
+    left -= np.einsum("bp,pq,bq->b", along[:, 1:], request.inverse, along[:, 1:])
+    left -= np.einsum("pq,bqp->b", request.inverse, spread[:, 1:, 1:])
+    with_target = along[:, 0] ** 2 + spread[:, 0, 0] + (square * there * (1 - there)) @ c**2
+    return np.asarray(with_target / (request.tss * np.maximum(left, 1e-9 * square @ n + 1e-300)))
 
 
 def _one_table(factors: Factors, sums: np.ndarray, weight: np.ndarray, noise: np.ndarray) -> Readings:
@@ -118,6 +163,7 @@ def _one_table(factors: Factors, sums: np.ndarray, weight: np.ndarray, noise: np
         sums=(sums[None], *coarser),
         noise=(noise[None], *(np.full_like(level, np.inf) for level in coarser)),
         weight=weight[None],
+        unit=one,
         mean=0 * one,
         low=-np.inf * one,
         high=np.inf * one,

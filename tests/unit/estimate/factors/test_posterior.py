@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from saibot.estimate.factors import (
     Factors,
     RequestSums,
     denoised_request,
-    expected_raw_gains,
+    expected_gains,
     variance_within,
 )
 from saibot.estimate.factors.posterior import NOISE_FLOOR
@@ -140,17 +142,50 @@ def test_expected_gains_are_those_of_dense_matrices_with_the_request_s_own_direc
     readings, loadings, shares, tau2 = block(made, steps, rank=2)
     asked, rows, place = request(np.random.default_rng(7), noise=2.0)
     factors = Factors(readings.tree, loadings, shares)
-    gains = expected_raw_gains(factors, readings, tau2, asked, own_share=0.1)
+    chances = ((0.0, 0.5), (0.1, 0.3), (0.6, 0.2))
+    readings = replace(readings, unit=readings.unit * 0.01)  # rows for some of the keys only
+    gains = expected_gains(factors, readings, tau2, asked, own_shares=chances)
     seen = denoised_request(factors, asked)
-    widened = np.column_stack([loadings * 0.9**0.5, seen.direction * 0.1**0.5])
     joined = np.eye(60)[place]  # rows of the request against keys
     left = joined - rows @ asked.inverse @ (rows.T @ joined)
     R = left.T @ left
+    there = readings.chance_of_rows
+    assert 0 < there.min() < 0.99
     for i in range(len(readings)):
-        dense = Dense(readings, i, widened, 0.9 * shares, tau2[i])
-        over = (seen.sums @ dense.mean) ** 2 + seen.sums @ dense.covariance @ seen.sums
-        under = asked.tss * (dense.mean @ R @ dense.mean + np.trace(R @ dense.covariance))
-        assert gains[i] == pytest.approx(over / under, rel=1e-9)
+        p, ratios, likelihood = there[i], [], []
+        for share, chance in chances:
+            widened = np.column_stack([loadings * (1 - share) ** 0.5, seen.direction * share**0.5])
+            dense = Dense(readings, i, widened, (1 - share) * shares, tau2[i])
+            second = np.outer(dense.mean, dense.mean) + dense.covariance
+            # Two keys have rows with the chance of both, one with its own. What own features take is a sum over many keys,
+            # which hardly depends on which of them have rows.
+            over = seen.sums @ (second * (np.outer(p, p) + np.diag(p * (1 - p)))) @ seen.sums
+            under = asked.counts @ (p * np.diag(second)) - np.trace(
+                asked.own.T @ (second * np.outer(p, p)) @ asked.own @ asked.inverse
+            )
+            ratios.append(over / (asked.tss * under))
+            found = FactorPosterior(readings.take(slice(i, i + 1)), widened, (1 - share) * shares, tau2[i : i + 1])
+            likelihood.append(np.log(chance) + found.log_likelihood[0])
+        weights = np.exp(np.array(likelihood) - max(likelihood))
+        assert gains.raw[i] == pytest.approx(weights @ ratios / weights.sum(), rel=1e-9)
+        values = Dense(readings, i, loadings, shares, tau2[i]).mean
+        assert gains.usable[i] == pytest.approx((seen.sums @ values) ** 2 / (asked.tss * (values @ R @ values)), rel=1e-9)
+
+
+def about_the_first_table(readings, rng, *, noise=0.0):
+    """A request whose residual is what the first table measures."""
+    asked, _, _ = request(rng)
+    truth = readings.sums[0][0] / np.maximum(readings.weight[0], 1e-9)
+    return replace(asked, residuals=asked.counts * (truth - truth.mean()), noise=np.full(60, noise**2))
+
+
+def test_a_table_that_has_few_of_the_keys_is_worth_less(made):
+    readings, loadings, shares, tau2 = block(made, (), rank=2)
+    asked = about_the_first_table(readings, np.random.default_rng(7))
+    factors = Factors(readings.tree, loadings, shares)
+    sparse = replace(readings, unit=readings.unit * 0.001)
+    many, few = (expected_gains(factors, one, tau2, asked).raw[0] for one in (readings, sparse))
+    assert few < 0.5 * many
 
 
 def test_a_denoised_request_is_one_more_table(made, steps):
@@ -168,13 +203,19 @@ def test_a_denoised_request_is_one_more_table(made, steps):
     assert np.mean(found.direction**2) == pytest.approx(1)
 
 
-def test_a_request_that_is_all_noise_has_no_direction_and_no_expected_gain(made):
+def test_a_request_that_is_all_noise_has_a_faint_direction_and_next_to_no_expected_gain(made):
     readings, loadings, shares, tau2 = block(made, (), rank=1)
-    asked, _, _ = request(np.random.default_rng(9))
-    silent = RequestSums(asked.counts, asked.residuals, np.full(60, 1e6), asked.own, asked.inverse, asked.tss)
+    asked = about_the_first_table(readings, np.random.default_rng(9))
+    drawn = 1e3 * np.random.default_rng(1).normal(size=60)
+    silent = replace(asked, residuals=drawn, noise=np.full(60, 1e6))
     factors = Factors(readings.tree, loadings, shares)
-    assert denoised_request(factors, silent).direction is None
-    assert not expected_raw_gains(factors, readings, tau2, silent).any()
+    assert denoised_request(factors, silent).direction is not None
+    not_heard = expected_gains(factors, readings, tau2, silent)
+    assert (not_heard.raw < 0.02).all() and (not_heard.usable < 0.02).all()
+    assert (not_heard.raw > 0).all()
+    nothing = replace(asked, residuals=0 * asked.residuals, within=0.0)
+    assert denoised_request(factors, nothing).direction is None
+    assert not expected_gains(factors, readings, tau2, nothing).raw.any()
 
 
 def test_the_variance_within_keys_is_told_from_that_between_them():

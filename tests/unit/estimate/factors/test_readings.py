@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from saibot.errors import InvalidInput
-from saibot.estimate.factors import Factors, KeyTree, Readings, RequestSums, apply, expected_raw_gains, learn
+from saibot.estimate.factors import Factors, KeyTree, Readings, RequestSums, apply, expected_gains, learn
 from saibot.estimate.lookup import level_readings, lookup_values
 from saibot.sketch import KeyDomain
 
@@ -121,5 +121,5 @@ def test_values_and_gains_are_finite_and_within_bounds_whatever_comes(readings, 
     n = np.arange(d, dtype=float)
     inverse = np.array([[1 / max(n.sum(), 1.0)]])
     asked = RequestSums(n, np.linspace(-1, 1, d), np.full(d, 0.01), n[:, None], inverse, 10.0)
-    gains = expected_raw_gains(factors, readings, found.tau2, asked)
-    assert ((gains >= 0) & (gains <= 1)).all()
+    gains = expected_gains(factors, readings, found.tau2, asked)
+    assert all(((part >= 0) & (part <= 1)).all() for part in (gains.raw, gains.usable))

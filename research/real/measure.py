@@ -1,0 +1,65 @@
+"""The search of this system on every request of a folder, on rows of known keys and of keys that training never saw.
+
+    python -m research.real.measure FOLDER --runs 10 --epsilon 1 --out measured.csv
+
+prints medians over requests of the medians over runs: `share`, the raw R2 of the table that comes first over the best
+table's, and `materialised`, the held-out R2 of its private values over that of the best raw ones. With `--out` a run that
+was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from research.real.protocol import DELTA, asks_on, library, lookup_records, tasks_on
+from saibot.privacy import Budget
+
+
+def measured(tables: Path, epsilon: str, *, runs: int, seed: int, only: Sequence[str] = (), out: Path | None = None) -> Any:
+    """A record for each request, run, split, kind of request and ranking."""
+    books, found = library(tables), pd.read_csv(out) if out is not None and out.exists() else pd.DataFrame()
+    for number, task in enumerate(tasks_on(books.tables)):
+        if only and task.label not in only:
+            continue
+        for run in range(runs):
+            done = found[(found["task"] == task.label) & (found["number"] == run)] if len(found) else found
+            if len(done):
+                continue
+            rng = np.random.default_rng((seed, number, run))
+            records = lookup_records(asks_on(books.world(task), ("rows", "keys")), Budget(epsilon, DELTA), runs=1, rng=rng)
+            latest = pd.DataFrame(records).assign(task=task.label, number=run)
+            found = pd.concat([found, latest], ignore_index=True)
+            if out is not None:
+                found.to_csv(out, index=False)
+            print(task.label, f"run {run + 1} of {runs}", flush=True)
+    return found
+
+
+def summary(found: Any, how: str = "median") -> Any:
+    """Rankings down; splits, kinds of requests and both measures across."""
+    each = found.groupby(["split", "method", "ranking", "task"])[["share", "materialised"]].median()
+    return each.groupby(level=[0, 1, 2]).agg(how).unstack([0, 1]).round(2)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("tables", type=Path)
+    options.add_argument("--runs", type=int, default=10)
+    options.add_argument("--epsilon", default="1")
+    options.add_argument("--only", nargs="*", default=())
+    options.add_argument("--seed", type=int, default=31)
+    options.add_argument("--out", type=Path, help="a CSV file for all records")
+    given = options.parse_args()
+    found = measured(given.tables, given.epsilon, runs=given.runs, seed=given.seed, only=given.only, out=given.out)
+    for how in ("median", "mean"):
+        print(f"{how} over requests of the medians over runs", summary(found, how).to_string(), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
