@@ -242,6 +242,11 @@ class Header(Part):
     def rows(self) -> int | None:
         return self.invariants.get("rows")
 
+    @property
+    def protected_under(self) -> Neighbours | None:
+        """The neighbouring relation that it is private under; None of an open sketch, which is compatible with all."""
+        return None if self.open else self.neighbours
+
     def total(self) -> Budget | None:
         """What all releases of the account came to with this one, where the header says so."""
         if self.spent is None:

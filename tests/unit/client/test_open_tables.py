@@ -139,6 +139,7 @@ def test_open_rows_can_be_added_to_a_request(tmp_path: Path) -> None:
     )
     found = find_augmentation(request, corpus, SearchOptions(steps=1, unions=True, always_first=True))
     assert [(step.kind, step.dataset) for step in found.result.steps] == [("union", "more")]
+    assert "an open table" in found.result.steps[0].note
 
 
 # ------------------------------------------------------------------------------------------------ publishing in Python
