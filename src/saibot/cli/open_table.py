@@ -24,7 +24,7 @@ def publish_open(
     card: Path | None,
     *,
     source: str | None,
-    keys: list[str],
+    key: str | None,
     layout: str,
     yes: bool,
     expires: str | None,
@@ -32,7 +32,7 @@ def publish_open(
     platform: str | None,
     json: bool,
 ) -> None:
-    """Make exact sketches of a public table; write them into the folder `out`, or else send them to the platform."""
+    """Make exact sketches of a public table; write them to `out`, a file or a folder, or else send them to the platform."""
     from saibot.client import Provider
     from saibot.client.open_tables import open_sketches
     from saibot.client.privatizing import open_ledger
@@ -57,17 +57,20 @@ def publish_open(
             open_ledger(),
             source=source or "",
             yes=sure,
-            keys=keys,
+            keys=[key] if key else [],
             layout="lookup" if layout == "lookup" else "semiring",
             progress=tell,
             note=note,
         )
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        alone = out.suffix == SUFFIX
+        if alone and len(made) > 1:
+            raise InvalidInput(f"{out} is one file, and the card has several keys.", hint="Name a folder, or one --key.")
         written = []
         for sketch in made:
             header = sketch.header
-            path = out / f"{header.dataset.name}{f'-{header.key.name}' if header.key else ''}{SUFFIX}"
+            path = out if alone else out / f"{header.dataset.name}{f'-{header.key.name}' if header.key else ''}{SUFFIX}"
+            path.parent.mkdir(parents=True, exist_ok=True)
             write_safely(path, write_sketch(sketch))
             written.append(str(path))
         if json:

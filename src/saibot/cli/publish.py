@@ -36,14 +36,12 @@ def publish(
     source: Annotated[
         str | None, typer.Option(help="With --open: where everybody can get the table, a citation or an address.")
     ] = None,
-    key: Annotated[
-        list[str] | None, typer.Option(help="With --open: key of the card. Default: all of them. Repeatable.")
-    ] = None,
+    key: Annotated[str | None, typer.Option(help="With --open: key of the card. Default: a sketch for each.")] = None,
     layout: Annotated[
         str, typer.Option(help="With --open: lookup, or semiring, which has products for every key.")
     ] = "lookup",
     out: Annotated[
-        Path | None, typer.Option(help="With --open: write the sketches into this folder, and send nothing.")
+        Path | None, typer.Option(help="With --open: write it here, a file or a folder for all keys, and send nothing.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="With --open: anybody may see the table. Do not ask.")] = False,
     platform: PlatformOption = None,
@@ -67,7 +65,7 @@ def publish(
             sketches[0],
             card,
             source=source,
-            keys=key or [],
+            key=key,
             layout=layout,
             yes=yes,
             expires=expires,
@@ -76,8 +74,8 @@ def publish(
             json=json,
         )
         return
-    if source is not None or key or out is not None:
-        raise InvalidInput("--source, --key and --out of `saibot publish` go with --open.")
+    if source is not None:
+        raise InvalidInput("--source goes with --open: a private table has none.")
     with open_connection(platform) as opened, progress(quiet=json) as tell:
         provider = Provider(opened)
         done = provider.publish_all(sketches, card=card, visibility=visibility, expires=expires, progress=tell)

@@ -54,6 +54,13 @@ def test_every_key_of_the_card_gets_a_sketch_that_says_it_is_open(table: Path, t
     assert (header.open, header.source, header.rows) == (True, SOURCE, 3)
 
 
+def test_a_file_takes_one_sketch_and_no_more(table: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="several keys"):
+        typed("--source", SOURCE, "--yes", "--out", "beds.saibot")
+    typed("--source", SOURCE, "--yes", "--out", "beds.saibot", "--key", "ward")
+    assert read_sketch(tmp_path / "beds.saibot").header.open
+
+
 def test_one_key_can_be_chosen_and_json_is_one_document(table: Path, tmp_path: Path) -> None:
     told = json.loads(typed("--source", SOURCE, "--yes", "--key", "wing", "--layout", "semiring", "--out", "o", "--json"))
     assert told == {"sketches": ["o/beds-wing.saibot"], "open": True, "source": SOURCE}
