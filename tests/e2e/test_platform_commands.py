@@ -203,6 +203,30 @@ def test_each_may_do_what_their_role_says_and_no_more(story, published):
     assert nobody.json("datasets")["datasets"]
 
 
+def test_an_open_table_is_published_shown_and_confirmed(story, published):
+    folder, source = story.provider.folder, "The hospital's own web page"
+    (folder / "beds.toml").write_text(
+        '[dataset]\nname = "beds"\n[features.beds]\nbounds = [0, 60]\n'
+        '[keys.ward]\ndomain = { file = "wards.csv", id = "wards" }\n'
+    )
+    pd.DataFrame({"ward": WARDS, "beds": range(len(WARDS))}).to_csv(folder / "beds.csv", index=False)
+    told = story.provider.type("publish", "--open", "beds.csv", "--source", source, "--yes")
+    assert f"open, no privacy cost, source: {source}" in told and "An admin confirms its source" in told
+    (beds,) = story.requester.json("datasets", "--query", "beds")["datasets"]
+    assert (beds["open"], beds["source"], beds["confirmed"], beds["budget"]) == (True, source, False, None)
+    assert " open " in story.requester.type("datasets", "--query", "beds")
+    shown = story.requester.type("datasets", beds["id"])
+    assert "open: exact, no privacy cost" in shown and source in shown and "not yet: it teaches nothing" in shown
+    with pytest.raises(SaibotError, match="role admin"):
+        story.provider.type("confirm", beds["id"])
+    assert f"confirmed {beds['id']}" in story.admin.type("confirm", beds["id"])
+    assert "by an admin: it teaches" in story.requester.type("datasets", beds["id"])
+    (folder / "open.toml").write_text('[dataset]\nname = "other"\n[features.nights]\nbounds = [0, 20]\n')
+    with pytest.raises(SaibotError, match="cannot be open"):
+        story.provider.type("publish", "--open", "stays.csv", "--card", "open.toml", "--source", source, "--yes")
+    story.provider.type("withdraw", beds["id"], "--yes")
+
+
 def test_a_table_is_not_written_over_by_its_wider_self(story, published):
     asked = ("--train", "train.csv", "--target", "cost", "--key", "station", "--feature", "age")
     story.requester.type("search", *asked, "--local", "--out", "again.json")

@@ -27,6 +27,7 @@ from saibot.cli import (
     inspect,
     ledger,
     login,
+    open_table,
     pack,
     plan,
     preview,
@@ -55,7 +56,7 @@ PANELS = {
     "Providers": (init, plan, preview, privatize, inspect, ledger, publish, collect),
     "Individuals": (contribute,),
     "Requesters": (split, discover, search, searches, report, augment, pack),
-    "Platforms": (serve, login, datasets, domains, token, backup),
+    "Platforms": (serve, login, datasets, domains, open_table, token, backup),
     "Checking us": (audit, bench, reproduce),
 }
 for panel, modules in PANELS.items():

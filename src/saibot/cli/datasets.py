@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from saibot.wire import ShownDataset
 
 
+OPEN = "open: exact, no privacy cost"
+
+
 def add_to(app: typer.Typer) -> None:
     app.command("datasets")(datasets)
 
@@ -55,7 +58,7 @@ def datasets(
             shown(describe_key(one)),
             shown(", ".join(feature.name for feature in one.features)),
             "–" if one.rows is None else f"{one.rows:,}",
-            shown(one.budget.epsilon),
+            "open" if one.budget is None else shown(one.budget.epsilon),
         ]
         for one in listed
     ]
@@ -76,11 +79,13 @@ def _show(one: ShownDataset) -> None:
         ("name", one.name),
         ("title", one.title),
         ("description", one.description),
-        ("a row is", one.individual),
+        ("a row is", "" if one.open else one.individual),
         ("key", describe_key(one)),
         ("rows", "not public" if one.rows is None else f"{one.rows:,}"),
         ("also by", ", ".join(key.name for key in one.keys[1:])),
-        ("budget", f"{one.budget} under {one.neighbours}"),
+        ("budget", OPEN if one.open else f"{one.budget} under {one.neighbours}"),
+        ("source", one.source or ""),
+        ("confirmed", "" if not one.open else "by an admin: it teaches" if one.confirmed else "not yet: it teaches nothing"),
         ("account", f"all sketches of this account together have cost {one.spent}" if one.spent else ""),
         ("mechanism", f"{one.mechanism}, layout {one.layout}"),
         ("visibility", one.visibility + (f", until {day(one.expires)}" if one.expires else "")),

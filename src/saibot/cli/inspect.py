@@ -14,7 +14,7 @@ from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
     from saibot.estimate import Profile
-    from saibot.sketch import Sketch
+    from saibot.sketch import Header, Sketch
 
 
 def add_to(app: typer.Typer) -> None:
@@ -42,17 +42,17 @@ def inspect(
         print_json({"header": header, "profile": found.to_json() if found else None})
         return
     _show_header(read)
-    show_plan(read.plan)
+    if read.plan is not None:
+        show_plan(read.plan)
     if found:
-        _show_profile(found)
+        _show_profile(found, exact=read.header.open)
 
 
 def _show_header(sketch: Sketch) -> None:
     header = sketch.header
     facts = [
         ["dataset", f"{header.dataset.name}  {header.dataset.title}".strip()],
-        ["individual", header.dataset.individual],
-        ["protected", f"ε={header.budget['epsilon']}, δ={header.budget['delta']} under {header.neighbours}"],
+        *_protection(header),
         ["rows", f"{header.rows:,} (public)" if header.rows is not None else "protected"],
     ]
     if total := header.total():
@@ -77,6 +77,13 @@ def _show_header(sketch: Sketch) -> None:
     print_table("sketch", ["", ""], facts)
 
 
+def _protection(header: Header) -> list[list[str]]:
+    if header.open:
+        return [["open", "exact: no noise, no privacy cost, nobody is protected"], ["source", header.source or ""]]
+    cost = f"ε={header.budget['epsilon']}, δ={header.budget['delta']} under {header.neighbours}"
+    return [["individual", header.dataset.individual], ["protected", cost]]
+
+
 def _model(sketch: Sketch) -> str:
     """Who added the noise: the provider of a table, or individuals, whose reports were added up."""
     header = sketch.header
@@ -89,6 +96,8 @@ def _model(sketch: Sketch) -> str:
 
 def _assumptions(sketch: Sketch) -> str:
     stated = sketch.header.assumptions
+    if sketch.header.open:
+        return "the whole table is public"
     words = [f"an individual owns at most {plural(stated.rows_per_individual, 'row')}", "the key domain is public"]
     words.append(
         "bounds are public or paid for" if stated.bounds_public else "NOTHING about bounds: they were read from the rows"
@@ -97,15 +106,14 @@ def _assumptions(sketch: Sketch) -> str:
     return "; ".join(words)
 
 
-def _show_profile(found: Profile) -> None:
+def _show_profile(found: Profile, *, exact: bool) -> None:
     rows = [
         [one.name, *(with_error(told.value, told.error, one.unit) for told in (one.mean, one.deviation))]
         for one in found.features
     ]
     count = with_error(found.count.value, found.count.error)
-    print_table(
-        f"private profile of {count} rows (± one standard deviation of the noise)", ["feature", "mean", "spread"], rows
-    )
+    title = f"private profile of {count} rows (± one standard deviation of the noise)"
+    print_table(f"profile of {count} rows" if exact else title, ["feature", "mean", "spread"], rows)
     if found.correlations and len(found.features) > 1:
         names = [feature.name for feature in found.features]
         cells = [

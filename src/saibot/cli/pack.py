@@ -34,6 +34,12 @@ def pack(
     unsafe: Annotated[
         bool, typer.Option("--unsafe", help="Take sketches that are not private, too: simulated noise, unpaid preparation.")
     ] = False,
+    trust_open: Annotated[
+        bool,
+        typer.Option(
+            "--trust-open", help="You vouch for the sources of all open tables: they help to improve others' values."
+        ),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Pack SKETCHES into CORPUS. Bad ones are named with the reason; the good ones are packed all the same."""
@@ -42,7 +48,12 @@ def pack(
 
     with progress(quiet=json) as tell:
         packed_into, packed = pack_sketches(
-            corpus, sketches, domains=given_domains(domain, domain_id), unsafe=unsafe, progress=tell
+            corpus,
+            sketches,
+            domains=given_domains(domain, domain_id),
+            unsafe=unsafe,
+            trust_open=trust_open,
+            progress=tell,
         )
     if json:
         print_json({"corpus": str(corpus), "sketches": len(packed_into)} | packed.to_json())
@@ -58,6 +69,13 @@ def pack(
         for name, count, rank in packed.shared:
             causes = plural(rank, "cause", "causes")
             typer.echo(f"{count} sketches by {name} have {causes} in common: the values of each were improved by all others")
+        if packed.open_tables and packed.open_teach:
+            typer.echo(f"{plural(packed.open_tables, 'open sketch', 'open sketches')} may teach: you vouch for the sources.")
+        elif packed.open_tables:
+            typer.echo(
+                f"{plural(packed.open_tables, 'open sketch', 'open sketches')} can be found and may not teach: nobody has "
+                "confirmed the sources. --trust-open says that you do."
+            )
         typer.echo(f"{corpus} holds {plural(len(packed_into), 'sketch', 'sketches')}.")
     if not packed.added and not packed.known:
         raise InvalidInput("no sketch was packed.", hint="`saibot inspect SKETCH` says more about each.")

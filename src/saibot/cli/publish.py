@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
+from saibot.cli.open_table import publish_open
 from saibot.cli.show import JsonOption, print_json, progress
 
 
@@ -18,7 +19,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def publish(
-    sketches: Annotated[list[Path], typer.Argument(help=".saibot files.")],
+    sketches: Annotated[list[Path], typer.Argument(help=".saibot files; with --open, one table that is public.")],
     card: Annotated[
         Path | None, typer.Option(help="The card they were privatised with: registers the key domains that it lists.")
     ] = None,
@@ -29,6 +30,20 @@ def publish(
     expires: Annotated[
         str | None, typer.Option(help="Day on which the platform withdraws them, YYYY-MM-DD. Else as it is.")
     ] = None,
+    is_open: Annotated[
+        bool, typer.Option("--open", help="The table is no secret: publish it exactly, without noise and at no budget.")
+    ] = False,
+    source: Annotated[
+        str | None, typer.Option(help="With --open: where everybody can get the table, a citation or an address.")
+    ] = None,
+    key: Annotated[str | None, typer.Option(help="With --open: key of the card. Default: a sketch for each.")] = None,
+    layout: Annotated[
+        str, typer.Option(help="With --open: lookup, or semiring, which has products for every key.")
+    ] = "lookup",
+    out: Annotated[
+        Path | None, typer.Option(help="With --open: write it here, a file or a folder for all keys, and send nothing.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="With --open: anybody may see the table. Do not ask.")] = False,
     platform: PlatformOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -36,9 +51,31 @@ def publish(
 
     All are checked before the first is sent: where one is damaged or not private, nothing leaves. A dataset of the same name
     and key gets a new version. The same sketch again changes nothing.
+
+    With --open, a public TABLE is summed up exactly and published with its source, by every key of its card. A card that
+    plans for privacy is refused, and so are rows that the ledger has ever charged.
     """
     from saibot.client import Provider
+    from saibot.errors import InvalidInput
 
+    if is_open:
+        if len(sketches) != 1:
+            raise InvalidInput("--open takes one table at a time.", hint="Each table has a card and a source of its own.")
+        publish_open(
+            sketches[0],
+            card,
+            source=source,
+            key=key,
+            layout=layout,
+            yes=yes,
+            expires=expires,
+            out=out,
+            platform=platform,
+            json=json,
+        )
+        return
+    if source is not None:
+        raise InvalidInput("--source goes with --open: a private table has none.")
     with open_connection(platform) as opened, progress(quiet=json) as tell:
         provider = Provider(opened)
         done = provider.publish_all(sketches, card=card, visibility=visibility, expires=expires, progress=tell)

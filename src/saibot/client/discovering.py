@@ -42,7 +42,7 @@ def _of_sketch(sketch: Sketch, known: Domains) -> Subject:
     parts = enumerate(header.key.parts if header.key else ())
     keys = [own for number, part in parts for own in OwnKeys.of(part.name, known.of_part(sketch, number))]
     own = frozenset({sketch.digest, header.dataset.name})
-    return Subject(header.dataset.name, tuple(keys), header.features, header.neighbours, own)
+    return Subject(header.dataset.name, tuple(keys), header.features, header.protected_under, own)
 
 
 def _of_table(table: TableLike, keys: Sequence[str], features: Sequence[str], card: Card | None) -> Subject:

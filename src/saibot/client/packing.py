@@ -26,6 +26,9 @@ class Packed:
     notes: list[str] = field(default_factory=list)
     shared: list[tuple[str, int, int]] = field(default_factory=list)  # key domain, sketches, causes in common; learned now
 
+    open_tables: int = 0  # in the corpus, with a key
+    open_teach: bool = False  # whether others learn from them
+
     def to_json(self) -> dict[str, Any]:
         return {
             "added": [{"sketch": path, "dataset": dataset} for path, dataset in self.added],
@@ -33,6 +36,7 @@ class Packed:
             "refused": [{"sketch": path, "reason": reason} for path, reason in self.refused],
             "notes": self.notes,
             "shared": [{"domain": name, "sketches": count, "factors": rank} for name, count, rank in self.shared],
+            "open": {"sketches": self.open_tables, "teach": self.open_teach},
         }
 
 
@@ -43,13 +47,15 @@ def pack_sketches(
     domains: Sequence[KeyDomain] = (),
     unsafe: bool = False,
     learn: bool = True,
+    trust_open: bool = False,
     progress: Callable[[str, float | None], None] = lambda stage, part: None,
 ) -> tuple[Corpus, Packed]:
     """Make or extend a corpus. A bad sketch is told with its reason; the good ones beside it are packed.
 
     `domains` are kept with the corpus: with them, coarser key levels can be used. Sketches with simulated noise or a
     preparation that was not paid for are refused unless `unsafe`. With `learn`, what the sketches of a key domain have in
-    common improves the values of each.
+    common improves the values of each. Open tables teach nothing, because nobody has checked their sources, unless
+    `trust_open` says so for all of them.
     """
     corpus = Corpus.open_or_create(folder)
     if domains:
@@ -61,7 +67,9 @@ def pack_sketches(
     parents = _parents(good, Domains(corpus, domains), packed)
     refused = {entry.digest: entry.reason for entry in corpus.add((sketch for _, sketch in good), parents)}
     if learn:
-        for id in learn_factors(corpus, progress=progress):
+        packed.open_tables = sum(len(corpus.open_with(id)) for id in corpus.key_ids)
+        packed.open_teach = trust_open
+        for id in learn_factors(corpus, teachers=set(corpus.digests) if trust_open else None, progress=progress):
             shared = corpus.factors(id)
             names = [found.id if (found := corpus.key_list(part)) else "keys" for part in id.split("+")]
             if shared is not None and shared.rank:

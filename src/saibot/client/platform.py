@@ -117,6 +117,11 @@ class Platform:
         """One dataset with its private profile and its versions."""
         return read_answer(ShownDataset, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}"))
 
+    def confirm(self, id: str, digest: str) -> Dataset:
+        """Say that an open dataset's source is what it claims (admin); `digest` is of the sketch that was looked at."""
+        place = f"/v1/datasets/{quote(id, safe='')}/confirm"
+        return read_answer(Dataset, self.wire.json("POST", place, params={"digest": digest}))
+
     def related(self, id: str) -> Related:
         """Which datasets join or union with a published one, and why."""
         return read_answer(Related, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}/related"))

@@ -73,7 +73,7 @@ def privatised(
     """The sketch of a table, charged to the ledger. `note` gets sentences for the provider alone; the default warns."""
     released = privatize(table, request, ledger, progress=progress)
     for sentence in released.notes:
-        (note or _warn)(sentence)
+        (note or warn)(sentence)
     return released.sketch
 
 
@@ -81,5 +81,5 @@ class ProviderWarning(UserWarning):
     """A remark about the provider's own rows. It must not be sent to anybody."""
 
 
-def _warn(sentence: str) -> None:
+def warn(sentence: str) -> None:
     warnings.warn(sentence, ProviderWarning, stacklevel=4)

@@ -8,8 +8,9 @@ from typing import Any
 
 from saibot.client.answers import Progress, read_answer
 from saibot.client.leaving import check_may_leave
+from saibot.client.open_tables import open_sketches
 from saibot.client.platform import Platform
-from saibot.client.privatizing import Note, open_ledger, privatised, read_card, release_request
+from saibot.client.privatizing import Note, open_ledger, privatised, read_card, release_request, warn
 from saibot.client.sketch_request import open_sketch
 from saibot.domains import generated_domain
 from saibot.errors import InvalidInput
@@ -100,6 +101,31 @@ class Provider:
             repeatable=True,  # the platform knows a sketch by its digest
         )
         return read_answer(Dataset, answer)
+
+    def publish_open(
+        self,
+        table: TableLike,
+        card: Card | Path | str,
+        *,
+        source: str,
+        yes: bool = False,
+        keys: Sequence[str] = (),
+        features: Sequence[str] = (),
+        expires: str | None = None,
+        progress: Progress = lambda stage, part: None,
+        **options: Any,
+    ) -> list[Dataset]:
+        """Publish a table that is no secret: exact sketches, at no budget, by these keys or every key of the card.
+
+        `source` is where everybody can get the table, a citation or an address, and is shown to everybody. `yes=True` says
+        that anybody may see the table cell by cell. A card that plans for privacy is refused, and so are rows that the
+        ledger has ever charged. `layout="semiring"` adds products for every key, for joins row by row.
+        """
+        told = {"progress": progress, "note": self.note or warn, **options}
+        made = open_sketches(
+            table, card, self.ledger, source=source, yes=yes, keys=tuple(keys), features=tuple(features), **told
+        )
+        return self.publish_all(made, card=card, expires=expires, progress=progress)
 
     def publish_all(
         self,

@@ -136,6 +136,8 @@ def find_unions(
 
 
 def _does_not_add(header: Header, neighbours: Neighbours | None) -> str | None:
+    if header.open:
+        return None  # exact, of order 2, and no protection that could differ from the request's
     try:
         # As the header states them: whoever read the sketch has checked its plan, and planning anew takes long.
         orders = {int(block["order"]) for block in header.plan["blocks"]}

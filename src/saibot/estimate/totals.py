@@ -31,7 +31,7 @@ class Totals:
 
 def totals(sketch: Sketch) -> Totals:
     """Count, sums and products of all rows. A public count has variance 0."""
-    if any(block.centred for block in sketch.plan.blocks):
+    if any(block.centred for block in sketch.blocks):
         raise InvalidInput(
             "this sketch holds the scatter around the mean only (fpm-opt for unions): it has no sums.",
             hint="Its slope can be read, but it neither adds to another table nor joins one.",

@@ -8,6 +8,7 @@ is finished at the next start.
 
 from __future__ import annotations
 
+import json
 import secrets
 import threading
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from saibot.platform.audit_log import Trail
 from saibot.platform.catalog import Catalog
 from saibot.platform.clock import is_day, now, today
 from saibot.platform.describe import terms_of
-from saibot.platform.errors import NotAllowed, OverQuota, Unusable
+from saibot.platform.errors import Conflict, NotAllowed, OverQuota, Unusable
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import FileStore, is_own
@@ -32,10 +33,11 @@ from saibot.sketch import SUFFIX, Sketch
 from saibot.wire import Dataset
 
 Visibility = Literal["public", "restricted"]
+UNPROTECTED = 1e300  # where datasets are sorted by epsilon, open ones come after all others
 
 
 class Publishing:
-    """`accept` a sketch, `withdraw` a dataset, and `tidy` after a crash or when datasets expire."""
+    """`accept` a sketch, `confirm` its source, `withdraw` a dataset, and `tidy` after a crash or when datasets expire."""
 
     def __init__(
         self,
@@ -46,11 +48,12 @@ class Publishing:
         settings: Settings,
         *,
         published: Callable[[], None],
+        confirmed: Callable[[], None],
         remove: Callable[[set[str]], None],
     ) -> None:
         self._database, self._files, self._trail = database, files, trail
         self._catalog, self._settings = catalog, settings
-        self._published, self._remove = published, remove
+        self._published, self._confirmed, self._remove = published, confirmed, remove
         # A file may be named by several datasets; whoever deletes one must not meet somebody who is about to name it.
         self._naming = threading.Lock()
 
@@ -91,6 +94,30 @@ class Publishing:
         if not caller.has("admin"):
             caller.need("provider")
         self._leave(row["number"], by=caller.name)
+
+    def confirm(self, caller: Caller, id: str, digest: str) -> Dataset:
+        """Say that the table of an open dataset is what its source says: from now on it teaches shared factors.
+
+        `digest` is of the sketch that was looked at. A later version has to be confirmed again.
+        """
+        caller.need("admin")
+        row = self._catalog.row(caller, id)
+        if row["provider"] == caller.name:
+            raise NotAllowed("nobody confirms the source of their own dataset.", hint="Ask another admin.")
+        with self._database.write() as connection:
+            found = connection.execute(select(datasets).where(datasets.c.number == row["number"])).mappings().one()
+            document = Dataset.model_validate_json(found["document"])
+            if not document.open:
+                raise Unusable("this dataset is private: it has no source to confirm.", hint="It teaches as it is.")
+            if found["digest"] != digest:
+                raise Conflict("this dataset has another version by now.", hint="Look at it again, and confirm that one.")
+            if not document.confirmed:
+                document = document.but(confirmed=True)
+                changed = {"teaches": True, "document": document.model_dump_json()}
+                connection.execute(update(datasets).where(datasets.c.number == row["number"]).values(changed))
+                self._trail.note(connection, caller.name, "confirm", id, {"digest": digest})
+        self._confirmed()
+        return document
 
     def tidy(self) -> int:
         """Finish withdrawals that were cut off, and withdraw what has expired; how many datasets went."""
@@ -153,7 +180,7 @@ class Publishing:
             "name": header.dataset.name,
             "version": version,
             "digest": sketch.digest,
-            "budget": document.budget.to_json(),
+            "budget": document.budget.to_json() if document.budget else "open",
         }
         self._trail.note(connection, caller.name, "publish", document.id, facts)
         return document, True
@@ -164,6 +191,13 @@ class Publishing:
         same = (datasets.c.provider == caller.name) & (datasets.c.name == header.dataset.name)
         query = select(datasets).where(same, datasets.c.key_name == (header.key.name if header.key else ""))
         present = connection.execute(query).mappings().first()
+        beside = connection.execute(select(datasets.c.document).where(same)).scalars()
+        if any(json.loads(document)["open"] != header.open for document in beside):
+            there, this = ("private", "open") if header.open else ("open", "private")
+            raise Conflict(
+                f"{header.dataset.name!r} is published as {there}, and this sketch is {this}.",
+                hint="A table is one or the other: give another table another name.",
+            )
         if present is not None and (present["state"] != "live" or _has_expired(present)):
             raise Unusable("this dataset is being withdrawn.", hint="Try again in a moment.")
         return present
@@ -191,10 +225,11 @@ class Publishing:
             "published": document.published,
             "expires": document.expires,
             "rows": -1 if header.rows is None else header.rows,
-            "epsilon": float(header.budget["epsilon"]),
+            "epsilon": UNPROTECTED if header.open else float(header.budget["epsilon"]),
             "sort_name": document.name.casefold(),
             "domains": " ".join(dict.fromkeys(domain.replace(" ", "_") for domain in domains)),
             "document": document.model_dump_json(),
+            "teaches": not header.open,
         }
         if present is None:
             number = int(connection.execute(insert(datasets).values(values).returning(datasets.c.number)).scalar_one())

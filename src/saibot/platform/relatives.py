@@ -125,7 +125,7 @@ class Relatives:
             if not wanted <= has or other["id"] == dataset["id"] or found == limit:
                 continue
             with suppress(NotFound, InvalidSketch):
-                union = match_union(header.features, self._sketch(other["digest"]).header, neighbours=header.neighbours)
+                union = match_union(header.features, self._sketch(other["digest"]).header, neighbours=header.protected_under)
                 if isinstance(union, Addable):
                     found += 1
                     yield UnionsWith(**_facts(other), why=union.explain().removeprefix(f"{union.dataset}: "))

@@ -73,6 +73,7 @@ class Platform:
             self.catalog,
             settings,
             published=self._after_publishing,
+            confirmed=self._after_confirming,
             remove=self.shards.remove,
         )
         self.searches = Searches(self.database, self.trail, settings, settings.data / "searches", self.metrics)
@@ -107,6 +108,9 @@ class Platform:
     def withdraw(self, caller: Caller, id: str) -> None:
         self.publishing.withdraw(caller, id)
         self._profile.cache_clear()
+
+    def confirm(self, caller: Caller, id: str, digest: str) -> Dataset:
+        return self.publishing.confirm(caller, id, digest)
 
     def submit(self, caller: Caller, train: bytes, test: bytes | None, question: Question) -> Search:
         """Queue a search; `searches` shows, lists, cancels and gives its result."""
@@ -181,6 +185,10 @@ class Platform:
 
     def _after_publishing(self) -> None:
         self.metrics.uploads.inc()
+        self.start()
+        self.shards.wake()
+
+    def _after_confirming(self) -> None:
         self.start()
         self.shards.wake()
 

@@ -123,20 +123,17 @@ class Shards:
     def learn(self) -> list[str]:
         """Bring the shared factors up to date, in a process of its own; searches go on with those there are.
 
-        Restricted datasets learn and do not teach. Which key domains there was something to learn about.
+        Restricted datasets learn and do not teach, and neither do open ones whose source nobody has confirmed. Which key
+        domains there was something to learn about.
         """
         with self._lesson:
             return self._learn()
 
     def _learn(self) -> list[str]:
         with self._database.read() as connection:
-            query = select(datasets.c.digest, datasets.c.provider, datasets.c.visibility).where(datasets.c.state == "live")
-            rows = connection.execute(query).all()
-        task = {
-            "folder": str(self.folder),
-            "providers": {row.digest: row.provider for row in rows},
-            "teachers": [row.digest for row in rows if row.visibility == "public"],
-        }
+            rows = connection.execute(select(datasets.c.digest, datasets.c.provider).where(datasets.c.state == "live")).all()
+        providers = {row.digest: row.provider for row in rows}
+        task = {"folder": str(self.folder), "providers": providers, "teachers": sorted(self._teachers())}
         outcome = self._teacher.run(
             {"learn": task}, progress=lambda *_: None, cancelled=self._stopped.is_set, seconds=SECONDS
         )
@@ -149,6 +146,12 @@ class Shards:
         with self._lock:
             self._apply(install=prepared)
         return [one.key for one in prepared]
+
+    def _teachers(self) -> set[str]:
+        """Digests of the sketches that may teach."""
+        may = (datasets.c.state == "live") & (datasets.c.visibility == "public") & datasets.c.teaches
+        with self._database.read() as connection:
+            return {row.digest for row in connection.execute(select(datasets.c.digest).where(may))}
 
     def start(self) -> None:
         if self._thread is None:
@@ -192,8 +195,8 @@ class Shards:
             self._log.failure(f"{what} failed", problem)
 
     def _learn_if_due(self) -> None:
-        corpus = Corpus(self.folder)
-        if any(is_due(corpus, id) for id in corpus.key_ids):
+        corpus, teachers = Corpus(self.folder), self._teachers()
+        if any(is_due(corpus, id, teachers) for id in corpus.key_ids):
             self.learn()
 
     def _pack_some(self) -> int:

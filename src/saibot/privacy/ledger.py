@@ -62,6 +62,11 @@ class Ledger:
             row = db.execute(f"SELECT source FROM charge WHERE {where} ORDER BY id DESC LIMIT 1", (value,)).fetchone()
         return row is not None and bytes(row[0]) != source
 
+    def has_charged(self, source: bytes) -> bool:
+        """Whether these very rows were ever charged, on whichever account."""
+        with self._file.reading() as db:
+            return db.execute("SELECT 1 FROM charge WHERE source = ? LIMIT 1", (source,)).fetchone() is not None
+
     def check(self, *charges: Charge) -> None:
         """Whether charges would be taken, one after the other, without taking any."""
         with self._file.reading() as db:

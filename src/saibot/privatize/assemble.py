@@ -35,7 +35,7 @@ def assemble(
         dataset=TableFacts(name=facts.name, title=facts.title, description=facts.description, individual=facts.individual),
         edition=edition,
         features=(rows.component,) if rows.component else tuple(features),
-        key=_header_key(rows.key),
+        key=header_key(rows.key),
         budget=request.budget.to_json(),  # type: ignore[arg-type]
         neighbours=request.neighbours,
         invariants={"rows": ready.row_count} if ready.row_count is not None else {},
@@ -55,15 +55,15 @@ def assemble(
         global_blocks=tuple(GlobalBlock(order=o, values=tuple(map(float, v))) for o, v in sorted(noisy.whole.items())),
         # The day only: a finer time would tell how long the rows took.
         created=datetime.now(UTC).date().isoformat(),
-        types=_types(rows),
+        types=declared_types(rows),
         account=standing.account if standing else None,
         spent=standing.spent.to_json() if standing else None,  # type: ignore[arg-type]
     )
-    levels = tuple(LevelTable(keys, values) for keys, values in zip(_level_keys(rows.key), noisy.levels, strict=True))
+    levels = tuple(LevelTable(keys, values) for keys, values in zip(level_keys(rows.key), noisy.levels, strict=True))
     return Sketch(header, levels).sealed()
 
 
-def _types(rows: Rows) -> Types:
+def declared_types(rows: Rows) -> Types:
     """As the card declares them, under its own names: what the table's columns are called stays with the provider."""
     features: dict[str, TypeName] = {}
     for column in rows.columns:
@@ -86,7 +86,8 @@ def _preparation(ready: Prepared, features: list[Feature], rows: Rows) -> Prepar
     return Preparation(kind="bought" if steps else "public", steps=tuple(steps))
 
 
-def _header_key(key: ReleaseKey | None) -> Key | None:
+def header_key(key: ReleaseKey | None) -> Key | None:
+    """The key as a header names it."""
     if key is None:
         return None
     parts = tuple(
@@ -103,7 +104,7 @@ def _header_key(key: ReleaseKey | None) -> Key | None:
     return Key(name=key.name, parts=parts, levels=key.parts[0].domain.level_names if len(parts) == 1 else ())
 
 
-def _level_keys(key: ReleaseKey | None) -> list[tuple[np.ndarray, ...]]:
+def level_keys(key: ReleaseKey | None) -> list[tuple[np.ndarray, ...]]:
     """The key columns of every level, catch-all last; a composite key's first part varies slowest."""
     if key is None:
         return []

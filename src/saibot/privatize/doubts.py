@@ -42,7 +42,7 @@ def doubts(
     found = [
         *_known_individuals(charge, ledger, samples),
         *_part(ready, charge, ledger, samples, as_written),
-        *_no_numbers(found_in_rows),
+        *no_numbers(found_in_rows),
     ]
     rows = found_in_rows.rows
     if rows and found_in_rows.levels and found_in_rows.levels[0][-1, 0] == rows:
@@ -91,7 +91,7 @@ def _part(
     return []
 
 
-def _no_numbers(found: ExactStatistics) -> list[Doubt]:
+def no_numbers(found: ExactStatistics) -> list[Doubt]:
     """Numeric features of text columns with cells that do not read as numbers."""
     answers = []
     for column, (wrong, cells) in found.no_numbers.items():

@@ -64,6 +64,16 @@ def protection(
     return Protection(promise, strength(epsilon), tuple(protected), tuple(not_protected))
 
 
+def open_table() -> Protection:
+    """Of an exact sketch of a public table."""
+    return Protection(
+        promise="Nobody is protected: this is a table that everybody can get, summed up exactly.",
+        strength="none",
+        protected=("Nothing. Nothing in it is a secret.",),
+        not_protected=("Anything in it. Whoever published it has said that anybody may see it, cell by cell.",),
+    )
+
+
 def factor(epsilon: float) -> str:
     """e^ε, the factor by which a conclusion's probability may differ."""
     if epsilon > 20:
@@ -86,8 +96,10 @@ def strength(epsilon: float) -> str:
 
 def mechanism(id: str, layout: str) -> tuple[str, str]:
     """What a mechanism and its layout do, in their own words."""
-    from saibot.privacy.mechanisms import mechanism_named  # with scipy, which `--help` does without
+    from saibot.privacy.mechanisms import DEFAULT, EXACT, mechanism_named  # with scipy, which `--help` does without
 
+    if id == EXACT:
+        return "No noise was added.", mechanism_named(DEFAULT).layout(layout).description
     entry = mechanism_named(id)
     return entry.description, entry.layout(layout).description
 

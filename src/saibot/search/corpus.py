@@ -35,7 +35,7 @@ from saibot.search.index import CorpusIndex, Learned
 from saibot.search.key_lists import KeyListFiles
 from saibot.search.key_maps import key_id
 from saibot.search.packed_rows import pack, pack_for_all, plain_rows, shared_rows
-from saibot.search.shard import ShardRows, concatenate, open_shard, write_shard
+from saibot.search.shard import OPEN, ShardRows, concatenate, open_shard, write_shard
 from saibot.search.shared_factors import SharedFactors, read_factors
 from saibot.sketch import SUFFIX, Header, KeyDomain, Sketch, listed_domain, read_sketch, write_sketch
 
@@ -126,6 +126,11 @@ class Corpus:
     def digests_with(self, id: str) -> list[str]:
         """The sketches with this key domain, in order."""
         return sorted({str(digest) for shard in self._of_everybody(id) for digest in shard.text["digest"]})
+
+    def open_with(self, id: str) -> set[str]:
+        """Those of them that are open: exact sketches of public tables."""
+        shards = [shard for shard in self._of_everybody(id) if OPEN in shard.extra]
+        return {str(digest) for shard in shards for digest in shard.text["digest"][shard.extra[OPEN][:, 0] == 1]}
 
     def keys_in(self, id: str) -> int:
         """How many keys there are, without the one that stands for all others."""

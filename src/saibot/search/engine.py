@@ -14,7 +14,7 @@ from saibot.search.key_maps import View, Views
 from saibot.search.potential import potential_scores
 from saibot.search.request import SearchRequest
 from saibot.search.scoring import Base, score
-from saibot.search.shard import ShardRows
+from saibot.search.shard import OPEN, ShardRows
 from saibot.search.state import State
 from saibot.search.sweep import sweep
 from saibot.search.units import Units
@@ -48,6 +48,11 @@ class Candidate:
     def via(self) -> str | None:
         """The digest of the dataset whose counts lead to this one; None where the request's own key does."""
         return str(self.shard.text["via"][self.row]) if "via" in self.shard.text else None
+
+    @property
+    def open(self) -> bool:
+        """Whether it is of a public table, whose values are exact."""
+        return OPEN in self.shard.extra and bool(self.shard.extra[OPEN][self.row, 0] == 1)
 
     @property
     def units(self) -> Units:

@@ -123,7 +123,8 @@ def _note(candidates: Sequence[Candidate], gain: GainInterval) -> str:
         doubt = "its values are all noise at this key"
     else:
         doubt = "its gain is not clear of its noise" if gain.lower <= 0 else ""
-    return "; ".join(part for part in (doubt, candidates[0].view.note) if part)
+    told = "an open table: its values are exact" if candidates[0].open else ""
+    return "; ".join(part for part in (doubt, told, candidates[0].view.note) if part)
 
 
 def _coverage(moments: Moments, candidate: Candidate) -> float:

@@ -32,6 +32,11 @@ def search_request(
     `keys`, where given, must name that key or its parts: a private request has the key it was privatised with.
     """
     header = train.header
+    if header.open or (test is not None and test.header.open):
+        raise InvalidInput(
+            "an open sketch is no private request: its rows are public, and gains on them have no privacy noise to tell.",
+            hint="Search with the table itself: `saibot search --local` sends nothing and spends nothing.",
+        )
     chosen = tuple(name for name in train.features if name != target) if features is None else tuple(features)
     _check_features(train, target, chosen, "training")
     notes = _notes(train, "training")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from saibot.errors import InvalidSketch
 from saibot.estimate.factors import KeyTree
 from saibot.search.corpus import Corpus, PreparedValues
-from saibot.search.shared_factors import SharedFactors, key_tree, learn_shared, nothing_shared
+from saibot.search.shared_factors import FEWEST, SharedFactors, key_tree, learn_shared, nothing_shared
 from saibot.sketch import Header, Sketch
 
 MOST_TEACHERS = 2000  # sketches of a domain that factors are learned from: the clearest ones
@@ -44,21 +44,34 @@ def lessons(
     """The same, prepared beside what is in use, for whoever changes the corpus to install.
 
     It is due where nothing was learned yet, where a domain has grown by a fifth since, and where something that taught was
-    withdrawn. `providers` names the provider of each sketch by digest; by default a sketch's own word is taken for it.
-    `teachers` are the digests that may teach; by default all may.
+    withdrawn or may teach no longer, or an open table may teach that did not. `providers` names the provider of each sketch
+    by digest; by default a sketch's own word is taken for it. `teachers` are the digests that may teach; by default all but
+    open tables, for whose sources nobody has vouched.
     """
-    due = [id for id in corpus.key_ids if is_due(corpus, id)]
+    due = [id for id in corpus.key_ids if is_due(corpus, id, teachers)]
     for done, id in enumerate(due):
         digests = corpus.digests_with(id)
         progress(f"learning what {len(digests):,} sketches have in common", done / len(due))
         yield corpus.prepare(lesson(corpus, id, digests, providers or {}, teachers))
 
 
-def is_due(corpus: Corpus, id: str) -> bool:
+def is_due(corpus: Corpus, id: str, teachers: Collection[str] | None = None) -> bool:
     learned = corpus.learned(id)
     if learned is None or learned.withdrawn:
         return True
-    return len(corpus.digests_with(id)) >= GROWN * max(learned.sketches, 1)
+    if len(digests := corpus.digests_with(id)) >= GROWN * max(learned.sketches, 1):
+        return True
+    may, taught = set(_may_teach(corpus, id, digests, teachers)), set(corpus.factors_named(learned.version).taught)
+    if taught - may:
+        return True
+    return len(may) >= FEWEST and len(taught) < MOST_TEACHERS and bool((corpus.open_with(id) & may) - taught)
+
+
+def _may_teach(corpus: Corpus, id: str, digests: Sequence[str], teachers: Collection[str] | None) -> list[str]:
+    if teachers is not None:
+        return [digest for digest in digests if digest in teachers]
+    is_open = corpus.open_with(id)
+    return [digest for digest in digests if digest not in is_open]
 
 
 def lesson(
@@ -66,7 +79,7 @@ def lesson(
 ) -> SharedFactors:
     """The factors that the clearest of these sketches have in common, as far as they may teach."""
     signal = corpus.signal(id)
-    may = [digest for digest in digests if teachers is None or digest in teachers]
+    may = _may_teach(corpus, id, digests, teachers)
     chosen = sorted(may, key=lambda digest: -signal.get(digest, 0.0))[:MOST_TEACHERS]
     sketches = [sketch for digest in chosen if (sketch := _stored(corpus, digest)) is not None]
     if not sketches:

@@ -8,7 +8,7 @@ import numpy as np
 
 from saibot.estimate.factors import FactorValues, Readings
 from saibot.estimate.lookup import lookup_values
-from saibot.search.shard import TEXT, ShardRows, concatenate
+from saibot.search.shard import OPEN, TEXT, ShardRows, concatenate
 from saibot.search.shared_factors import SharedFactors
 from saibot.sketch import KeyDomain, Sketch
 
@@ -62,7 +62,8 @@ def plain_rows(sketch: Sketch, domain: KeyDomain | None) -> ShardRows:
         "rows": np.full(m, float("nan") if header.rows is None else float(header.rows)),
     }
     deviations = (found.values - found.prior_mean[:, None]).astype(np.float32)
-    return ShardRows({name: np.array(text[name], dtype=object) for name in TEXT}, numbers, deviations)
+    extra = {OPEN: np.ones((m, 1), np.float32)} if header.open else {}
+    return ShardRows({name: np.array(text[name], dtype=object) for name in TEXT}, numbers, deviations, extra)
 
 
 def shared_rows(shared: SharedFactors, group: int | None, dataset: str) -> ShardRows:

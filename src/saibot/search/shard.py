@@ -24,6 +24,7 @@ TEXT = ("digest", "dataset", "feature", "unit")
 NUMBERS = ("mean", "spread", "reliability", "offset", "scale", "rows")
 VERSION = b"2"  # 1 said nothing of its version
 EXTRA = "extra:"
+OPEN = "open"  # a further array of one number: 1 in rows of open tables, which are exact
 
 
 @dataclass(frozen=True)

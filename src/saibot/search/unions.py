@@ -81,7 +81,8 @@ def _load(answer: Addable, request: SearchRequest, corpus: Corpus) -> Addition:
     keyed = bool(same and key_id(header.key) == view_id([d.keys_digest for _, d in key.parts]))  # type: ignore[union-attr,arg-type]
     if not keyed:
         named = named.whole()
-    return Addition(answer.dataset, answer.digest, named, keyed, answer.explain())
+    how = answer.explain() + ("; an open table: its rows are exact" if header.open else "")
+    return Addition(answer.dataset, answer.digest, named, keyed, how)
 
 
 def enlarged(train: Moments, addition: Addition) -> Moments:

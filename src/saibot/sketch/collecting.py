@@ -131,7 +131,8 @@ def _differences(one: Sketch, other: Sketch) -> list[str]:
     """Names of the header's fields that differ. The last digits of a plan's noise may: they depend on the machine."""
     compared = [name for name in Header.model_fields if name not in _OWN | {"plan"}]
     differing = [name for name in compared if getattr(one.header, name) != getattr(other.header, name)]
-    return differing if same_plan(one.plan, other.plan) else [*differing, "plan"]
+    alike = one.plan is not None and other.plan is not None and same_plan(one.plan, other.plan)
+    return differing if alike else [*differing, "plan"]
 
 
 def _same_keys(one: LevelTable, other: LevelTable) -> bool:

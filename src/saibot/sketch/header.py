@@ -180,8 +180,8 @@ class Header(Part):
     global_blocks: tuple[GlobalBlock, ...] = ()
     created: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
     types: Types = Types()
-    open: bool = False  # reserved: the exact statistics of a table that everybody may have, from a public source
-    source: Text | None = None  # of an open table
+    open: bool = False  # the exact statistics of a table that everybody may have, from a public source
+    source: Text | None = None  # of an open table: where everybody can get it
     account: Hex | None = None  # whose individuals these are, by a name that only their ledger can tell
     spent: Price | None = None  # what all releases of that account came to with this one; of requests, never of rows
     signature: Signature | None = None
@@ -204,12 +204,21 @@ class Header(Part):
     def _open_or_private(self) -> Self:
         """Open and exact, or closed and paid for; nothing in between."""
         if self.open:
-            if not self.source:
+            if not (self.source and self.source.strip()):
                 raise ValueError("an open sketch names the public source of its table")
             if self.budget or self.plan or self.account or self.spent:
                 raise ValueError("an open sketch protects nobody, so it has no budget, plan or account")
             if self.assumptions.noise != "none" or self.simulation or self.model != "central":
                 raise ValueError("an open sketch is exact: it has no noise")
+            try:
+                exact_decimal(self.bound_squared, name="bound_squared")
+            except SaibotError:
+                raise ValueError("the norm bound of an open sketch is no number") from None
+            assumed = self.assumptions
+            if self.rows is None or not assumed.row_count_public or not assumed.bounds_public:
+                raise ValueError("an open sketch hides nothing, neither its row count nor its bounds")
+            if assumed.rows_per_individual != 1 or self.preparation != Preparation(kind="public"):
+                raise ValueError("an open sketch has no individuals to protect, and nothing that was bought for them")
         elif self.source is not None or self.assumptions.noise == "none":
             raise ValueError("a sketch without noise, or with a public source, says that it is open")
         return self
@@ -233,6 +242,11 @@ class Header(Part):
     def rows(self) -> int | None:
         return self.invariants.get("rows")
 
+    @property
+    def protected_under(self) -> Neighbours | None:
+        """The neighbouring relation that it is private under; None of an open sketch, which is compatible with all."""
+        return None if self.open else self.neighbours
+
     def total(self) -> Budget | None:
         """What all releases of the account came to with this one, where the header says so."""
         if self.spent is None:
@@ -247,13 +261,13 @@ class Header(Part):
         document = self.model_dump(mode="json", exclude={"digest", "signature"})
         return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
-    def read_plan(self) -> Plan:
-        """The plan, checked against its request: a header that claims less noise than its budget asks for is refused."""
+    def read_plan(self) -> Plan | None:
+        """The plan, checked against its request: a header that claims less noise than its budget asks for is refused.
+
+        An open sketch has none.
+        """
         if self.open:
-            raise InvalidSketch(
-                "the sketch is open, of an exact public table: this saibot knows that there may be such, and reads none.",
-                hint="Upgrade saibot.",
-            )
+            return None
         try:
             request = PlanRequest.from_json(self.plan["request"])
             claimed = _claimed_plan(self.plan, request)
@@ -281,6 +295,20 @@ class Header(Part):
         if total is not None and not Spent.of(claimed.events).within(total):
             raise InvalidSketch("the sketch's account would have spent less than this sketch alone.")
         return claimed
+
+    @property
+    def exact_layout(self) -> Literal["lookup", "semiring", "union"]:
+        """What an open sketch holds. With a key, products are in it once for the whole table, or else for every key."""
+        if self.key is None:
+            return "union"
+        return "lookup" if self.global_blocks else "semiring"
+
+    def exact_blocks(self) -> tuple[Block, ...]:
+        """The blocks of an open sketch. None of them has noise."""
+        whole = [Block("global", 0, order, 0.0, 0.0) for order in (1, 2) if self.exact_layout != "semiring"]
+        orders = range(0) if self.key is None else range(2 if self.exact_layout == "lookup" else 3)
+        levels = range(1 + len(self.key.levels)) if self.key else range(0)
+        return (*(Block("key", level, order, 0.0, 0.0) for level in levels for order in orders), *whole)
 
 
 def _claimed_plan(document: dict[str, Any], request: PlanRequest) -> Plan:

@@ -1,4 +1,4 @@
-"""The sketch: the only thing that crosses the trust boundary. Frozen, and already private."""
+"""The sketch: the only thing that crosses the trust boundary. Frozen, and already private, or of a table that is open."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Self
 import numpy as np
 
 from saibot.errors import InvalidSketch
-from saibot.privacy.mechanisms import Plan
-from saibot.privacy.mechanisms.plan import Scope
+from saibot.privacy.mechanisms import EXACT, Plan
+from saibot.privacy.mechanisms.plan import Block, Scope
 from saibot.semiring import Basis, Monomial
 from saibot.sketch.header import Header
 
@@ -50,13 +50,29 @@ class Sketch:
         return tuple(feature.name for feature in self.header.features)
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> Plan | None:
+        """What was released at which noise; None of an open sketch, which is exact."""
         return self.header.read_plan()
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The statistics that it holds, each with its noise, which is 0 in an open sketch."""
+        return self.header.exact_blocks() if self.plan is None else self.plan.blocks
+
+    @property
+    def mechanism(self) -> str:
+        """The name of what made the noise; `exact` where there is none."""
+        return EXACT if self.plan is None else self.plan.request.mechanism
+
+    @property
+    def layout(self) -> str:
+        return self.header.exact_layout if self.plan is None else self.plan.request.layout
 
     @cached_property
     def key_basis(self) -> Basis:
         """The monomials of the per-key columns: orders 0..1 for layout lookup, 0..k otherwise."""
-        return per_key_basis(self.features, self.plan)
+        orders = [block.order for block in self.blocks if block.scope == "key"]
+        return Basis(self.features, max(orders, default=1))
 
     def whole(self, order: int) -> np.ndarray | None:
         """The global block of an order, packed, scaled units."""
@@ -70,7 +86,7 @@ class Sketch:
 
         In the local model every row carried its own noise, and the sketch is the sum of all of them.
         """
-        block = self.plan.block(scope, order, level)
+        block = next((one for one in self.blocks if (one.scope, one.order, one.level) == (scope, order, level)), None)
         if block is None:
             return None
         reports = self.header.rows if self.header.model == "local" else 1
@@ -94,42 +110,56 @@ class Sketch:
 
     def check(self) -> None:
         """Every promise that a reader relies on; raises InvalidSketch."""
-        header, plan = self.header, self.plan
+        header, blocks = self.header, self.blocks
         if header.digest != self.compute_digest():
             raise InvalidSketch("the sketch's digest does not fit its content: it was changed or damaged.")
-        expected = (1 + len(header.key.levels)) if header.key else 0
-        if len(self.levels) != expected or (header.key is not None) != plan.request.keyed:
+        if len(self.levels) != ((1 + len(header.key.levels)) if header.key else 0):
             raise InvalidSketch("the sketch's key levels do not fit its header.")
-        if header.key and plan.request.levels != expected:
-            raise InvalidSketch("the sketch's key levels do not fit its plan.")
+        if self.plan is not None:
+            self._check_plan(self.plan)
         for number, table in enumerate(self.levels):
             if table.values.shape[1] != self.key_basis.size or not np.isfinite(table.values).all():
                 raise InvalidSketch("the sketch's columns do not fit its plan, or hold numbers that are not finite.")
             if number == 0 and header.key and len(table) != math.prod(p.size for p in header.key.parts) + 1:
                 raise InvalidSketch("the sketch does not hold every key of its domain.")
-        if plan.request.keys and plan.request.keys != tuple(map(len, self.levels)):
-            raise InvalidSketch("the sketch does not hold every key of its levels.")
-        for block in plan.blocks:
+        for block in blocks:
             if block.scope == "global":
                 values = self.whole(block.order)
                 if values is None or len(values) != block.entries(len(header.features)):
                     raise InvalidSketch("the sketch misses a global block of its plan.")
-        if len(header.global_blocks) != sum(b.scope == "global" for b in plan.blocks):
+        if len(header.global_blocks) != sum(b.scope == "global" for b in blocks):
             raise InvalidSketch("the sketch holds a global block that its plan does not name.")
-        if (header.rows is not None) != plan.request.row_count_public:
-            raise InvalidSketch("the sketch's row count is not public under its neighbouring relation.")
-        if (1 if header.model == "local" else header.rows) != plan.request.rows:
-            raise InvalidSketch("the sketch's row count is not the one that its plan was made for.")
+        if self.plan is None:
+            self._check_exact()
         if header.model == "local" and header.rows is None:
             raise InvalidSketch("the sketch is a sum of reports, but does not say of how many.")
         if header.simulation != (header.assumptions.noise == "simulated"):
             raise InvalidSketch("the sketch contradicts itself about where its noise came from.")
 
+    def _check_plan(self, plan: Plan) -> None:
+        header = self.header
+        if (header.key is not None) != plan.request.keyed:
+            raise InvalidSketch("the sketch's key levels do not fit its header.")
+        if header.key and plan.request.levels != len(self.levels):
+            raise InvalidSketch("the sketch's key levels do not fit its plan.")
+        if plan.request.keys and plan.request.keys != tuple(map(len, self.levels)):
+            raise InvalidSketch("the sketch does not hold every key of its levels.")
+        if (header.rows is not None) != plan.request.row_count_public:
+            raise InvalidSketch("the sketch's row count is not public under its neighbouring relation.")
+        if (1 if header.model == "local" else header.rows) != plan.request.rows:
+            raise InvalidSketch("the sketch's row count is not the one that its plan was made for.")
 
-def per_key_basis(features: tuple[str, ...], plan: Plan) -> Basis:
-    """The basis of the per-key columns of a plan."""
-    orders = [block.order for block in plan.blocks if block.scope == "key"]
-    return Basis(features, max(orders, default=1))
+    def _check_exact(self) -> None:
+        """Counts of rows are whole, none is negative, and all of them come to the same: noise would show here."""
+        for table in self.levels:
+            counts = table.values[:, 0]
+            if (counts < 0).any() or (counts != np.floor(counts)).any() or counts.sum() != self.header.rows:
+                raise InvalidSketch("the sketch is open, but its counts are not those of rows: noise was added to them.")
+        sums = [table.values[:, 1 : 1 + len(self.features)].sum(axis=0) for table in self.levels]
+        sums += [] if (whole := self.whole(1)) is None else [whole]
+        for one in sums[1:]:
+            if not np.allclose(one, sums[0], rtol=1e-9, atol=1e-6):
+                raise InvalidSketch("the sketch is open, but its sums do not add up: noise was added to them.")
 
 
 def column_name(monomial: Monomial) -> str:

@@ -74,12 +74,16 @@ class Dataset(Shape):
     keys: tuple[JoinKey, ...] = Field((), description="By which the table is published here, that of this sketch first.")
     features: tuple[ShownFeature, ...]
     rows: int | None
-    budget: Cost
+    budget: Cost | None = Field(description="What it cost. An open table has none: it has no privacy cost.")
     account: str | None = Field(None, description="Whose individuals these are, by a name that only the provider can tell.")
     spent: Cost | None = Field(
         None, description="What all sketches of the account together have cost, as far as sketches that are here say so."
     )
     open: bool = Field(False, description="Whether it is an exact public table, which protects nobody.")
+    source: str | None = Field(None, description="Of an open table: where everybody can get it, as its provider says.")
+    confirmed: bool = Field(
+        False, description="Whether an admin has confirmed that source. Before, an open table teaches no shared factors."
+    )
     mechanism: str
     layout: str
     neighbours: str
@@ -93,16 +97,17 @@ class Dataset(Shape):
     @classmethod
     def of(cls, sketch: Sketch, **publication: Any) -> Self:
         """What a sketch says of itself, and of its publication: id, provider, visibility, version, bytes and days."""
-        header, request = sketch.header, sketch.plan.request
-        fields = {"budget", "features", "key", "account", "spent", "open"}
+        header = sketch.header
+        fields = {"budget", "features", "key", "account", "spent", "open", "source"}
         said = header.dataset.model_dump() | header.model_dump(include=fields)
         said |= {
+            "budget": said["budget"] or None,
             "keys": [said["key"]] if said["key"] else [],
             "rows": header.rows,
             "neighbours": str(header.neighbours),
             "digest": sketch.digest,
         }
-        said |= {"mechanism": request.mechanism, "layout": request.layout}
+        said |= {"mechanism": sketch.mechanism, "layout": sketch.layout}
         return cls.model_validate(said | publication, extra="ignore")
 
 

@@ -2,7 +2,7 @@
 
 The golden files are what readers of a format version must understand for good: `v2-*` of version 2, those without prefix of
 version 1, which an earlier state of this file made. Noise is simulated from a seed, so the sketches say so, and nothing
-about them is private.
+about them is private. `v2-open-levels` has none: it is open.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pandas as pd
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
+from saibot.privatize.open_table import OpenRequest, exact_sketch
 from saibot.sketch import SUFFIX, Sketch, read_sketch, write_sketch
 from saibot.sketch.header import Signature
 
@@ -105,11 +106,25 @@ def make(folder: Path) -> None:
             sketch = privatize(rows(), ReleaseRequest(Card.parse(CARD), **terms), ledger, noise=SeededNoise(seed)).sketch
             if name == "union-laplace":
                 sketch = Sketch(sketch.header.model_copy(update={"signature": SIGNATURE}), sketch.levels)
-            content = write_sketch(sketch)
-            (folder / f"v2-{name}{SUFFIX}").write_bytes(content)
-            text = json.dumps(listing(read_sketch(content)), indent=1, ensure_ascii=False, sort_keys=True)
-            (folder / f"v2-{name}.json").write_text(text + "\n", encoding="utf-8")
+            keep(folder / f"v2-{name}", sketch)
+
+
+def make_open(folder: Path) -> None:
+    """The exact sketch of the same rows, as if they were no secret."""
+    facts = {"name": "golden-timetable", "title": "Flüge, erfunden", "description": "Forty invented flights."}
+    card = Card.parse({"dataset": facts, "features": CARD["features"], "keys": CARD["keys"]})
+    request = OpenRequest(card, "Invented for a test, https://example.org/flights.csv", "day", ("delay", "origin"))
+    with tempfile.TemporaryDirectory() as home:
+        keep(folder / "v2-open-levels", exact_sketch(rows(), request, Ledger(Path(home))).sketch)
+
+
+def keep(place: Path, sketch: Sketch) -> None:
+    content = write_sketch(sketch)
+    place.with_suffix(SUFFIX).write_bytes(content)
+    text = json.dumps(listing(read_sketch(content)), indent=1, ensure_ascii=False, sort_keys=True)
+    place.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
     make(HERE)
+    make_open(HERE)

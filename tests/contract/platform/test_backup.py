@@ -96,8 +96,9 @@ def as_of_0001(contents: dict[str, bytes]) -> dict[str, bytes]:
     told = []
     for row in rows("datasets"):
         document = json.loads(row["document"])
-        for later in ("keys", "account", "spent", "open"):
+        for later in ("keys", "account", "spent", "open", "source", "confirmed"):
             del document[later]
+        del row["teaches"]
         told.append(row | {"document": json.dumps(document)})
     older = {"versions": held, "datasets": told}
     manifest = json.loads(contents["manifest.json"]) | {"revision": "0001"}

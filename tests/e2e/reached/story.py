@@ -43,6 +43,15 @@ domain = {{ dates = ["2024-01-01", "2024-01-31"] }}
 parts = ["ward", "day"]
 """
 NIGHTS = '[features.nights]\nbounds = [0, 20]\nunit = "night"\n[features.age]\nbounds = { buy = "0.1" }'
+PUBLIC = """
+[dataset]
+name = "beds"
+title = "Beds of every ward"
+[features.beds]
+bounds = [0, 40]
+[keys.ward]
+domain = { file = "wards.csv", id = "wards" }
+"""
 COSTS = '[features.cost]\nbounds = [0, 20]\n[features.age]\nbounds = [0, 100]\n[features.sex]\nlevels = ["f", "m"]'
 
 
@@ -83,6 +92,8 @@ def people(root: Path) -> tuple[Person, Person, Person]:
     (provider.folder / "card.toml").write_text(CARD.format(name="stays", features=NIGHTS))
     (provider.folder / "more.toml").write_text(CARD.format(name="more", features=COSTS))
     (requester.folder / "card.toml").write_text(CARD.format(name="costs", features=COSTS))
+    (provider.folder / "beds.toml").write_text(PUBLIC)
+    pd.DataFrame({"ward": WARDS, "beds": [2 * level[ward] for ward in WARDS]}).to_csv(provider.folder / "beds.csv")
     table(4000, "nights", 1).to_csv(provider.folder / "stays.csv", index=False)
     for number in range(9):
         table(1500, "nights", 2).to_csv(provider.folder / f"clinic{number}.csv", index=False)
@@ -135,6 +146,9 @@ def at_home(root: Path) -> None:
     provider.type("ledger", "stays")
     wards = ("--domain", "wards.csv", "--domain-id", "wards")
     provider.type("pack", "corpus", "stays.saibot", "places.saibot", "pairs.saibot", "mixed.saibot", *teachers, *wards)
+    provider.type("publish", "--open", "beds.csv", "--source", "The hospital's web page", "--yes", "--out", "open")
+    provider.type("pack", "corpus", "open", "--trust-open")
+    provider.type("inspect", "open/beds-ward.saibot")
     (provider.folder / "wards.csv").write_text("ward\nW99\n")
     provider.type("pack", "corpus", "stays.saibot", *wards, fails=True)  # other wards under the same name
     provider.type("reproduce", "nothing", fails=True)
@@ -193,7 +207,10 @@ def on_a_platform(root: Path) -> None:
         requester.type("domains", "show", "wards")
         requester.type("domains", "show", "nothing", fails=True)
         provider.type("publish", "stays.saibot", "union.saibot", "pairs.saibot", "--card", "card.toml")
-        listed = requester.json("datasets")["datasets"]
+        provider.type("publish", "--open", "beds.csv", "--source", "The hospital's web page", fails=True)
+        beds = provider.json("publish", "--open", "beds.csv", "--source", "The hospital's web page", "--yes")
+        admin.type("confirm", beds["datasets"][0]["id"])
+        listed = requester.json("datasets", "--query", "nights")["datasets"]
         requester.type("datasets", listed[0]["id"])
         requester.type("datasets", "d0000000000000000", fails=True)
         requester.type("discover", listed[0]["id"])

@@ -172,6 +172,9 @@ def test_other_neighbours_do_not_add_unless_the_request_is_local(make_sketch: Ca
     other = make_sketch(features=("arr_delay", "distance"), neighbours=Neighbours.ADD_REMOVE).header
     assert "protected under add-remove" in refused(match_union(BOTH, other, neighbours=Neighbours.REPLACE_ONE))
     assert addable(match_union(BOTH, other, neighbours=Neighbours.ADD_REMOVE)).identical
+    free = {"open": True, "source": "https://example.org", "budget": {}, "plan": {}}
+    public = other.model_copy(update=free)
+    assert public.protected_under is None and addable(match_union(BOTH, public, neighbours=Neighbours.REPLACE_ONE)).identical
     assert addable(match_union(BOTH, other)).identical
 
 

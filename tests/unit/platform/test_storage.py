@@ -90,11 +90,13 @@ def test_a_platform_of_the_first_version_goes_on_with_nothing_lost(of_0001: Data
     for name in before.keys() - {"datasets", "versions", "alembic_version"}:
         assert after[name] == before[name]
     assert after["versions"] == [(*row, None, None, None) for row in before["versions"]]
-    assert [row[:-1] for row in after["datasets"]] == [row[:-1] for row in before["datasets"]]
+    assert [row[:-2] for row in after["datasets"]] == [row[:-1] for row in before["datasets"]]
+    assert all(row[-1] for row in after["datasets"]), "what was private teaches as it did"
     for number, row in enumerate(after["datasets"], start=1):
-        told = Dataset.model_validate_json(row[-1]).to_json()
+        told = json.loads(row[-2])
         keys = [KEY] if number % 2 else []
-        assert told == _old(number) | {"keys": keys, "account": None, "spent": None, "open": False}
+        added = {"account": None, "spent": None, "open": False, "source": None, "confirmed": False}
+        assert told == Dataset.model_validate(told).to_json() == _old(number) | added | {"keys": keys}
     with of_0001.read() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
 

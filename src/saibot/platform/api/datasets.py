@@ -122,6 +122,22 @@ def withdraw(caller: Asking, here: Here, id: DatasetId) -> Response:
     return Response(status_code=204)
 
 
+@router.post(
+    "/datasets/{id}/confirm",
+    summary="Confirm the source of an open dataset",
+    responses=documented({200: Dataset}, 403, 404, 409, 422),
+    openapi_extra=SECURED,
+)
+def confirm(
+    caller: Asking,
+    here: Here,
+    id: DatasetId,
+    digest: Annotated[str, Query(pattern=r"^[0-9a-f]{64}$", description="Of the sketch that was looked at.")],
+) -> Response:
+    """An admin says that the table is what its source says. Before that, an open dataset teaches no shared factors."""
+    return json_answer(here.confirm(caller, id, digest))
+
+
 @router.get(
     "/datasets/{id}/sketch",
     summary="Download the latest sketch of a dataset",

@@ -77,6 +77,7 @@ def mount(app: FastAPI, platform: Platform) -> None:
     add("/", catalogue.show)
     add("/datasets/{id}", partial(dataset.show, reader=reader))
     add("/datasets/{id}/sketch", dataset.sketch)
+    add("/datasets/{id}/confirm", dataset.confirm, method="POST")
     add("/datasets/{id}/withdraw", budget.ask_withdrawal)
     add("/datasets/{id}/withdraw", budget.withdraw, method="POST")
     add("/ask", ask.show)

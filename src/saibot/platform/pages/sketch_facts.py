@@ -31,12 +31,12 @@ class Coverage:
 
 @dataclass(frozen=True)
 class SketchFacts:
-    plan: list[list[str]]  # see `words.PLAN_HEADS`
+    plan: list[list[str]]  # see `words.PLAN_HEADS`; none of an open sketch
     noise: str
     mu: float | None
     bound: float
     rows_per_individual: int
-    budget: dict[str, str]
+    budget: dict[str, str] | None  # none of an open sketch
     preparation: str
     preparation_steps: tuple[str, ...]
     model: str
@@ -63,12 +63,12 @@ class SketchReader:
 def facts_of(sketch: Sketch) -> SketchFacts:
     header, plan = sketch.header, sketch.plan
     return SketchFacts(
-        plan=plan_rows(plan.to_json()),
-        noise=plan.noise,
-        mu=plan.mu,
-        bound=plan.request.bound,
+        plan=plan_rows(plan.to_json()) if plan else [],
+        noise=plan.noise if plan else "no",
+        mu=plan.mu if plan else None,
+        bound=plan.request.bound if plan else len(header.features) ** 0.5,
         rows_per_individual=header.assumptions.rows_per_individual,
-        budget={"epsilon": header.budget["epsilon"], "delta": header.budget["delta"]},
+        budget=None if header.open else {"epsilon": header.budget["epsilon"], "delta": header.budget["delta"]},
         preparation=header.preparation.kind,
         preparation_steps=header.preparation.steps,
         model=header.model,

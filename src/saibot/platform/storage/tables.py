@@ -6,7 +6,7 @@ Times are ISO text in UTC: they sort as they read.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text, true
 from sqlalchemy.dialects import postgresql, sqlite
 
 Plain = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
@@ -55,10 +55,12 @@ datasets = Table(
     Column("published", Plain, nullable=False),
     Column("expires", Plain),  # a day: gone from its beginning on
     Column("rows", BigInteger, nullable=False),  # -1 where the row count is not public
-    Column("epsilon", Float, nullable=False),
+    Column("epsilon", Float, nullable=False),  # to sort by; of open datasets, `publishing.UNPROTECTED`
     Column("sort_name", Plain, nullable=False),
     Column("domains", Plain, nullable=False),  # of the key's parts, separated by spaces: for counting
     Column("document", Text, nullable=False),  # the dataset as it is shown, JSON
+    # Whether shared factors may be learned from it: not from an open one before an admin has confirmed its source.
+    Column("teaches", Boolean, nullable=False, server_default=true()),
     Index("one_dataset_per_identity", "provider", "name", "key_name", unique=True),
     Index("datasets_by_published", "published", "number"),
     Index("datasets_by_rows", "rows", "number"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from saibot.privacy.mechanisms import fpm, fpm_opt, joint
 from saibot.privacy.mechanisms.plan import Block, Plan, PlanRequest, same_plan
-from saibot.privacy.mechanisms.registry import DEFAULT, MECHANISMS, Layout, Mechanism, mechanism_named, register
+from saibot.privacy.mechanisms.registry import DEFAULT, EXACT, MECHANISMS, Layout, Mechanism, mechanism_named, register
 
 __all__ = [
     "ALLOCATIONS",
     "DEFAULT",
+    "EXACT",
     "LAYOUTS",
     "MECHANISMS",
     "Block",

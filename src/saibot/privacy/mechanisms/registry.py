@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from saibot.privacy.mechanisms.plan import Plan, PlanRequest
 
 DEFAULT = "joint"  # where nobody names a mechanism
+EXACT = "exact"  # in the place of a mechanism's name, where no noise was added: sketches of open tables
 
 
 @dataclass(frozen=True, slots=True)

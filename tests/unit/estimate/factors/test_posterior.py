@@ -109,6 +109,22 @@ def test_an_exact_table_keeps_its_means_and_keys_without_rows_are_foretold_by_th
     np.testing.assert_allclose(posterior.deviations[0], dense.mean, atol=1e-6)
 
 
+@pytest.mark.parametrize("levels", [0, 1, 2])
+@pytest.mark.parametrize("rank", [0, 2])
+def test_open_tables_beside_noisy_ones_are_read_as_dense_matrices_with_the_noise_floor_say(made, steps, levels, rank):
+    """The floor is relative to what is read, so the dense matrices are conditioned as 1e8 at worst."""
+    readings, loadings, shares, tau2 = block(made, steps[:levels], rank=rank, exact=2)
+    assert (readings.noise[0][:2] == 0).all() and (readings.noise[0][2:] > 0).all()
+    found = FactorPosterior(readings, loadings, shares, tau2)
+    for i in range(len(readings)):
+        dense = Dense(readings, i, loadings, shares, tau2[i])
+        np.testing.assert_allclose(found.deviations[i], dense.mean, atol=1e-6)
+        np.testing.assert_allclose(found.variance[i], np.diag(dense.covariance), atol=1e-7)
+        np.testing.assert_allclose(found.factor_means[i], dense.factor_means, atol=1e-5)
+        np.testing.assert_allclose(found.log_likelihood[i], dense.log_likelihood, rtol=1e-5)
+    assert found.variance[:2].max() < 1e-7 * tau2.max() < found.variance[2:].min()
+
+
 def test_a_level_that_was_not_read_changes_nothing(made, steps):
     readings, loadings, shares, tau2 = block(made, steps[:1], rank=2)
     noise = (readings.noise[0], np.full_like(readings.noise[1], np.inf))

@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from saibot.errors import InvalidInput
 from saibot.estimate.factors import Factors, KeyTree, Readings, RequestSums, apply, expected_gains, learn
 from saibot.estimate.lookup import level_readings, lookup_values
+from saibot.privacy.ledger import Ledger
+from saibot.privatize import Card
+from saibot.privatize.open_table import OpenRequest, exact_sketch
 from saibot.sketch import KeyDomain
 
 DAYS = KeyDomain.of_dates(date(2013, 1, 25), date(2013, 2, 10))
@@ -42,6 +45,20 @@ def test_without_factors_values_are_exactly_the_lookup_values_of_the_sketch(sket
     np.testing.assert_array_equal(found.values, expected.values[:, :-1])
     np.testing.assert_array_equal(found.variance, expected.posterior_variance[:, :-1])
     assert len(readings) == len(expected.values) and (readings.low[-1], readings.high[-1]) == (0, 1)
+
+
+def test_an_open_sketch_is_read_without_noise_at_its_finest_keys_alone(tmp_path):
+    facts = {"dataset": {"name": "public"}, "features": CARD["features"], "keys": CARD["keys"]}
+    request = OpenRequest(Card.parse(facts), "https://example.org/days.csv", "day")
+    frame = rows()
+    sketch = exact_sketch(frame, request, Ledger(tmp_path)).sketch
+    readings = Readings.of_sketch(sketch, KeyTree.of(DAYS, ("month",)), DAYS)
+    assert (readings.noise[0] == 0).all() and np.isinf(readings.noise[1]).all()
+    means = frame.groupby("day")["score"].mean()
+    found = np.array([means[day] for day in DAYS.values if day in means]) / 50 - 1
+    np.testing.assert_allclose(readings.plain[0][np.isin(DAYS.values, means.index)], found, atol=1e-4)
+    factors = learn(readings, rank=1)
+    np.testing.assert_allclose(apply(factors, readings).values, readings.plain, atol=1e-4)
 
 
 def test_sketches_with_and_without_a_level_stand_side_by_side(sketch_of):

@@ -67,6 +67,7 @@ def _tables(visit: Visit, reader: SketchReader, datasets: list[dict[str, Any]]) 
         {
             "name": name,
             "title": group[0]["title"],
+            "source": group[0]["source"],  # of an open table
             "datasets": group,
             "spent": _spent(budget for dataset in group for budget in dataset["budgets"]),
         }
@@ -86,11 +87,13 @@ def _spent(budgets: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _budgets(visit: Visit, reader: SketchReader, dataset: dict[str, Any]) -> list[dict[str, str]]:
+    if dataset["open"]:
+        return []
     if dataset["version"] == 1:
         return [dataset["budget"]]
     versions = visit.platform.catalog.show(visit.caller, dataset["id"])["versions"]
     facts = (reader.read(version["digest"]) for version in versions)
-    return [fact.budget for fact in facts if fact is not None]
+    return [fact.budget for fact in facts if fact is not None and fact.budget is not None]
 
 
 def _tokens(visit: Visit) -> list[Token]:

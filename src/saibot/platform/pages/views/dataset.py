@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from saibot.platform.pages.sketch_facts import SketchFacts, SketchReader
-from saibot.platform.pages.visit import Visit
+from saibot.platform.pages.visit import Visit, in_thread
 from saibot.report import sketch_charts, words
 
 NEIGHBOURS = 6
@@ -36,8 +36,21 @@ def show(visit: Visit, reader: SketchReader) -> Response:
         layout_words=layout,
         related=visit.platform.relatives.of(visit.caller, dataset["id"], limit=NEIGHBOURS),
         snippet=_snippet(visit.origin, dataset),
+        may_confirm=dataset["open"] and not dataset["confirmed"] and may_confirm(visit, dataset),
         own=visit.caller.signed_in and (dataset["provider"] == visit.caller.name or visit.caller.has("admin")),
     )
+
+
+def may_confirm(visit: Visit, dataset: dict[str, Any]) -> bool:
+    """Whether this visitor may say that the source of an open table is what it claims to be: an admin, of others' tables."""
+    return visit.caller.has("admin") and dataset["provider"] != visit.caller.name
+
+
+async def confirm(visit: Visit) -> Response:
+    fields = await visit.form()
+    id = visit.request.path_params["id"]
+    await in_thread(visit.platform.confirm, visit.caller, id, str(fields.get("digest")))
+    return visit.go(f"/datasets/{id}?done=confirmed")
 
 
 def sketch(visit: Visit) -> Response:
@@ -57,6 +70,8 @@ def _features(dataset: dict[str, Any], profile: dict[str, Any] | None) -> list[d
 
 
 def _protection(dataset: dict[str, Any], facts: SketchFacts | None) -> words.Protection:
+    if dataset["open"]:
+        return words.open_table()
     return words.protection(
         budget=dataset["budget"],
         neighbours=dataset["neighbours"],
