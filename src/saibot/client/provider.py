@@ -7,10 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from saibot.client.answers import Progress, read_answer
+from saibot.client.guiding import table_request
 from saibot.client.leaving import check_may_leave
 from saibot.client.platform import Platform
-from saibot.client.privatizing import Note, open_ledger, privatised, read_card, release_request
-from saibot.client.sketch_request import open_sketch
+from saibot.client.privatizing import (
+    Amount,
+    CardLike,
+    Note,
+    budget_of,
+    open_ledger,
+    privatised,
+    read_card,
+    release_request,
+)
+from saibot.client.sketch_request import is_sketch, open_sketch
 from saibot.domains import generated_domain
 from saibot.errors import InvalidInput
 from saibot.privacy.ledger import Ledger
@@ -38,10 +48,10 @@ class Provider:
     def privatize(
         self,
         table: TableLike,
-        card: Card | Path | str,
+        card: CardLike,
         *,
-        epsilon: str,
-        delta: str = "1e-6",
+        epsilon: Amount,
+        delta: Amount = "1e-6",
         key: str | None = None,
         features: Sequence[str] = (),
         progress: Progress = lambda stage, part: None,
@@ -58,10 +68,10 @@ class Provider:
     def plan(
         self,
         table: TableLike,
-        card: Card | Path | str,
+        card: CardLike,
         *,
-        epsilon: str,
-        delta: str = "1e-6",
+        epsilon: Amount,
+        delta: Amount = "1e-6",
         key: str | None = None,
         features: Sequence[str] = (),
         progress: Progress = lambda stage, part: None,
@@ -77,17 +87,42 @@ class Provider:
 
     def publish(
         self,
-        sketch: Sketch | Path | str,
+        source: Sketch | TableLike,
         *,
-        card: Card | Path | str | None = None,
+        card: CardLike | None = None,
         visibility: str | None = None,
         expires: str | None = None,
+        epsilon: Amount | None = None,
+        delta: Amount = "1e-6",
+        yes: bool = False,
+        progress: Progress = lambda stage, part: None,
+        **answers: Any,
     ) -> Dataset:
-        """Send a sketch to the platform. With its card, the key domains that the card spells out are registered first.
+        """Send a sketch, or its path, to the platform; or make one of a table first, and send that.
 
-        A dataset of the same name and key becomes the next version of it. Without `visibility` and `expires` it keeps those
-        that it has, and a new one is public and stays; so the same sketch again changes nothing.
+        A sketch: with its card, the key domains that the card spells out are registered first. A dataset of the same name
+        and key becomes the next version of it. Without `visibility` and `expires` it keeps those that it has, and a new one
+        is public and stays; so the same sketch again changes nothing.
+
+        A table: as `saibot publish TABLE` does, with bounds bought where none are given. `card` describes it, or answers do:
+        `publish(frame, name="homes", individual="one home", key="ward", domain="range:ward:1:20", features=["age"],
+        epsilon=1)`. They are those of `saibot.privatize.drafting.Answers`. What is missing is an error that names it.
         """
+        if not is_sketch(source):
+            if epsilon is None:
+                raise InvalidInput("it is not said how much budget this may cost.", hint="Say epsilon=1, or less.")
+            request = table_request(source, answers, budget_of(epsilon, delta), card=card, yes=yes)
+            described: CardLike | None = request.card
+            sketch: Sketch | Path | str = privatised(source, request, self.ledger, progress=progress, note=self.note)
+        elif answers or epsilon is not None:
+            raise InvalidInput(f"{next(iter(answers), 'epsilon')} is about a table; sketches are sent as they are.")
+        else:
+            sketch, described = source, card
+        return self._send(sketch, described, visibility, expires)
+
+    def _send(
+        self, sketch: Sketch | Path | str, card: CardLike | None, visibility: str | None, expires: str | None
+    ) -> Dataset:
         checked = _checked(sketch, card, visibility)
         if card is not None:
             self.register_domains(card, checked)
@@ -105,7 +140,7 @@ class Provider:
         self,
         sketches: Sequence[Sketch | Path | str],
         *,
-        card: Card | Path | str | None = None,
+        card: CardLike | None = None,
         visibility: str | None = None,
         expires: str | None = None,
         progress: Progress = lambda stage, part: None,
@@ -117,10 +152,10 @@ class Provider:
         for number, sketch in enumerate(sketches):
             name = sketch.header.dataset.name if isinstance(sketch, Sketch) else Path(sketch).name
             progress(f"publishing {name}", number / len(sketches))
-            done.append(self.publish(sketch, card=card, visibility=visibility, expires=expires))
+            done.append(self._send(sketch, card, visibility, expires))
         return done
 
-    def register_domains(self, card: Card | Path | str, sketch: Sketch) -> list[Domain]:
+    def register_domains(self, card: CardLike, sketch: Sketch) -> list[Domain]:
         """Make the domains of a sketch's key known, as its card gives them. Days and ranges of numbers need no register."""
         check_may_leave(sketch)
         return [self.platform.register_domain(domain) for domain in _domains(read_card(card), sketch)]
@@ -134,7 +169,7 @@ class Provider:
         return list(self.platform.datasets(provider=self.platform.me().name))
 
 
-def _checked(sketch: Sketch | Path | str, card: Card | Path | str | None, visibility: str | None) -> Sketch:
+def _checked(sketch: Sketch | Path | str, card: CardLike | None, visibility: str | None) -> Sketch:
     """The sketch, after every check that can be made before it is sent."""
     if visibility is not None and visibility not in VISIBILITIES:
         raise InvalidInput(f"a dataset is {' or '.join(VISIBILITIES)}, not {visibility!r}.")

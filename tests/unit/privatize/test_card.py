@@ -202,7 +202,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a cap of 0": (changed("budget", "cap", to={"epsilon": "0"}), r"\[budget\].*greater than 0"),
     "a cap with delta 1": (changed("budget", "cap", to={"epsilon": "1", "delta": "1"}), r"\[budget\].*less than 1"),
     "a cap that is no number": (changed("budget", "cap", to={"epsilon": "much"}), r"\[budget\].*decimal"),
-    "a cap as a float": (changed("budget", "cap", to={"epsilon": 0.1}), r"\[budget.cap.epsilon\].*string"),
+    "a cap that is a truth": (changed("budget", "cap", to={"epsilon": True}), r"\[budget.cap.epsilon\].*string"),
     "no features": (changed("features", to={}), r"\[features\]"),
     "bounds upside down": (
         changed("features", "arr_delay", "bounds", to=[120, -30]),
