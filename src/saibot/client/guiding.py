@@ -164,7 +164,8 @@ def request_for(card: Card, budget: Budget, *, key: str | None = None, yes: bool
             "the card does not say what a neighbouring table is.",
             hint='Write neighbours = "replace-one" or "add-remove" into its [dataset] section.',
         )
-    return ReleaseRequest(card, budget, card.dataset.neighbours, key=chosen if chosen != NO_KEY else None, yes=yes)
+    chosen = None if chosen == NO_KEY else chosen
+    return ReleaseRequest(card, budget, card.dataset.neighbours, key=chosen, coverage=COVERAGE if chosen else None, yes=yes)
 
 
 def affordable_bounds(card: Card, budget: Budget, rows: int | None, ask: Ask) -> Card:

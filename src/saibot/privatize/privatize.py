@@ -10,14 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from saibot.errors import InvalidInput, SaibotError
-from saibot.privacy.account import LedgerEntry
+from saibot.privacy.account import Charge, LedgerEntry
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import bounds
 from saibot.privatize.aggregate import ExactStatistics, Rows, aggregate, check_room
 from saibot.privatize.assemble import assemble
-from saibot.privatize.charging import charge_for, recorded_share, release_identity, sketch_path
+from saibot.privatize.charging import charge_for, charges, recorded_share, release_identity, sketch_path
 from saibot.privatize.checking import prepare, resolve
 from saibot.privatize.component import buy_component
+from saibot.privatize.coverage import Coverage, buy_coverage, coverage_charge, price_in_words
 from saibot.privatize.doubts import Doubt, doubts, go_on
 from saibot.privatize.grid import Grid
 from saibot.privatize.known_rows import samples_of
@@ -68,7 +69,7 @@ def privatize(
     ready = prepare(table, request, ledger, progress=progress)
     share, as_written = recorded_share(table, request, ledger)
     charge = charge_for(ready, resolved, ledger, share)
-    ledger.check(charge)
+    ledger.check(*charges(ready, charge, ledger))
     found = _read(ready, progress)
     progress("looking for known rows", None)
     samples = samples_of(
@@ -85,6 +86,7 @@ def privatize(
             raise InvalidInput(
                 f"{doubt.text} Nothing was charged.", hint="Mend the card, or say --yes to release it as it is."
             )
+    covered = _coverage(ready, charge, found, noise, ledger, ask)
     entry = ledger.charge(charge)
     standing = ledger.standing(charge.account, entry) if request.model == "central" else None
     ledger.remember(samples, account=charge.account, split=share.split if share else None)
@@ -94,7 +96,9 @@ def privatize(
     else:
         rows, told = _buy(ready, noise, progress)
         noisy = _draw(replace(ready, rows=rows), noise, progress)
-    sketch = assemble(ready, rows, noisy, simulated=noise.simulated, edition=entry.edition, standing=standing)
+    sketch = assemble(
+        ready, rows, noisy, simulated=noise.simulated, edition=entry.edition, standing=standing, covered=covered
+    )
     content = write_sketch(sketch)
     write_safely(sketch_path(ledger, sketch.digest), content)
     ledger.receipt(entry, sketch.digest)
@@ -125,6 +129,30 @@ def _since_then(
     if not ledger.changed(ready.source, dataset=request.card.dataset.name, entry=entry):
         return ()
     return ("the table is another one than this sketch was made from; --new-version releases it, and is charged.",)
+
+
+def _coverage(
+    ready: Prepared,
+    charge: Charge,
+    found: ExactStatistics,
+    noise: NoiseSource,
+    ledger: Ledger,
+    ask: Callable[[Doubt], bool],
+) -> Coverage | None:
+    """The bought share of rows with a key of the domain, where it is asked for; too low a one ends the release."""
+    event = ready.coverage_event
+    if event is None or ready.coverage is None:
+        return None
+    first = coverage_charge(charge, event, ready.coverage, ledger)
+    bought = buy_coverage(first, found, ready.row_count, noise, ledger, anew=ready.request.new_version)
+    if bought.low and not ready.request.yes:
+        doubt = Doubt(f"{bought.in_words()}: nearly all that is paid for would be noise.", wasteful=True)
+        if not ask(doubt):
+            raise InvalidInput(
+                f"{bought.in_words()}. That count alone was charged ({price_in_words(ready.coverage, charge.asked)}).",
+                hint="Take the vocabulary that the keys are of, or say --yes to release it as it is.",
+            )
+    return bought
 
 
 def _read(ready: Prepared, progress: Progress) -> ExactStatistics:
