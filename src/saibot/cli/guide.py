@@ -15,12 +15,14 @@ import typer
 from saibot.cli.connection import open_connection, shown
 from saibot.cli.home import open_ledger
 from saibot.cli.show import ask_provider, print_json, progress
-from saibot.report.format import number
+from saibot.report.format import count, number, percent
+from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
     from saibot.client.guiding import Ask, GuideQuestion
     from saibot.privatize import Released, ReleaseRequest
     from saibot.privatize.drafting import Answers
+    from saibot.privatize.looking import RowsLook
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,9 @@ def publish_table(table: Path, answers: Answers, options: TableOptions) -> None:
     """Ask what is missing, show what to expect, ask once, charge, release, send."""
     from saibot.client import Provider
     from saibot.client.config import find_address
-    from saibot.client.guiding import keep_card, nobody
+    from saibot.client.guiding import check_untuned, keep_card, nobody
     from saibot.errors import InvalidInput
-    from saibot.privatize import privatize
+    from saibot.privatize import look_at, privatize
     from saibot.safe_file import write_safely
 
     if not table.is_file():
@@ -61,6 +63,15 @@ def publish_table(table: Path, answers: Answers, options: TableOptions) -> None:
     request, made = _request(table, answers, options, path, _ask if someone else nobody)
     ledger = open_ledger()
     request = replace(request, yes=options.yes)
+    if options.out is None:
+        check_untuned(request, ledger)  # a platform would refuse it after it was paid
+    if options.look:
+        with progress(quiet=options.json) as tell:
+            found = look_at(table, request, ledger, progress=tell)
+        if not options.json:
+            show_look(found)
+        if found.wasteful and not options.yes and not (someone and typer.confirm(f"{found.wasteful}. Go on?", err=True)):
+            raise InvalidInput(f"{found.wasteful}. Nothing was charged.", hint="Mend that, or say --yes to release it so.")
     if someone and not options.yes:
         where = str(options.out) if options.out else str(find_address(options.platform))
         if not typer.confirm(f"Charge {request.budget} to {request.card.dataset.name} and release to {where}?", err=True):
@@ -109,6 +120,37 @@ def _request(table: Path, answers: Answers, options: TableOptions, path: Path, a
     if made:
         card = affordable_bounds(card, budget, public_rows(table, card), ask)
     return request_for(card, budget, key=None if made else answers.key), made
+
+
+def show_look(found: RowsLook) -> None:
+    """What rows say about the card, on the provider's own screen."""
+    if found.inside is not None:
+        share = f"{percent(found.inside)} of {count(found.rows)} rows have a key of the list"
+        typer.echo(f"{share}; {count(found.empty_keys)} of its {count(found.keys)} keys have no row.")
+    rows = []
+    for column in found.columns:
+        unit = f" {column.unit}" if column.unit else ""
+        bounds = f"{number(column.lower, 3)} to {number(column.upper, 3)}{unit}"
+        rows.append(
+            [
+                shown(column.name),
+                f"about {bounds}, to be bought" if column.to_buy else bounds,
+                percent(column.missing),
+                f"{percent(column.below)} / {percent(column.above)}",
+                "–" if column.spread is None else f"{number(column.spread, 2)}{unit}",
+                "–" if column.error is None else f"{number(column.error, 2)}{unit}",
+                "–" if column.survives is None else percent(column.survives),
+            ]
+        )
+    heads = ["column", "bounds", "missing", "clipped below / above", "differs between keys by", "noise of a key", "survives"]
+    print_table("your rows by this card (seen here only)", heads, rows, right=(2, 3, 4, 5, 6))
+    for name in found.ids:
+        typer.echo(
+            f"Values of column {shown(name)!r} come more than once. If it tells individuals apart, say --id {shown(name)}."
+        )
+    for words in found.better:
+        typer.echo(f"better: {words}.")
+    typer.echo("Another card than this one counts as tuned from now on, unless what changes is bought.")
 
 
 def _ask(question: GuideQuestion) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 from saibot.client.privatizing import CardLike, read_card
 from saibot.errors import InvalidInput
 from saibot.privacy import Budget, Neighbours
+from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest
 from saibot.privatize.bounds import ENOUGH, prices
 from saibot.privatize.card_text import card_text
@@ -31,6 +32,7 @@ from saibot.privatize.drafting import (
 from saibot.privatize.read import Source, TableLike, open_table
 from saibot.privatize.schema import resolve_features
 from saibot.privatize.suggesting import names_individuals, repeated, suggested_vocabularies, times_of
+from saibot.privatize.tuning import tuned_fields
 from saibot.safe_file import write_safely
 
 COVERAGE = "0.01"  # of epsilon, for a count of the rows whose key is in the domain
@@ -180,9 +182,10 @@ def affordable_bounds(card: Card, budget: Budget, rows: int | None, ask: Ask) ->
         if most is None or most * price >= ENOUGH * each:
             continue
         share = Decimal(-(-1000 * ENOUGH * each // int(most * budget.epsilon))) / 1000
-        enough = f"A share of {share} of epsilon would do" if share < 1 else "No share of this budget would do"
-        told = (f"Noise would place bounds bought from {most:,} rows. {enough}: fewer features, or more --epsilon.",)
-        said = ask(GuideQuestion("feature", f"Between which public bounds does {name!r} lie, LOWER:UPPER?", told))
+        enough = f"A share of {share} of it would do (buy in a card)" if share < 1 else "No share of it would do"
+        told = (f"Noise would place bounds that are bought from {most:,} rows for a tenth of this budget. {enough}.",)
+        text = f"Between which public bounds does {name!r} lie ({name}=LOWER:UPPER)?"
+        said = ask(GuideQuestion("feature", text, told)).removeprefix(f"{name}=")
         try:
             lower, upper = (float(part) for part in said.split(":"))
         except ValueError:
@@ -228,6 +231,17 @@ def table_request(
     complete, columns = completed(table, replace(Answers(), **given), nobody)
     made = card_from(complete, columns)
     return request_for(affordable_bounds(made, budget, public_rows(table, made), nobody), budget, yes=yes)
+
+
+def check_untuned(request: ReleaseRequest, ledger: Ledger) -> None:
+    """Refuse, before anything is paid, a card that was changed after a look at its rows: no platform takes its sketch."""
+    facts = request.card.dataset
+    changed = tuned_fields(request.card, facts.account or facts.name, ledger)
+    if changed:
+        raise InvalidInput(
+            f"this card is another one than you have looked at your rows with ({', '.join(changed[:5])}), and not paid for.",
+            hint="Release the card that you looked at, or buy what you changed. Nothing was charged or sent.",
+        )
 
 
 def public_rows(table: TableLike, card: Card) -> int | None:

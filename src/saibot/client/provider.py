@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from saibot.client.answers import Progress, read_answer
-from saibot.client.guiding import table_request
+from saibot.client.guiding import check_untuned, table_request
 from saibot.client.leaving import check_may_leave
 from saibot.client.platform import Platform
 from saibot.client.privatizing import (
@@ -24,7 +24,7 @@ from saibot.client.sketch_request import is_sketch, open_sketch
 from saibot.domains import generated_domain
 from saibot.errors import InvalidInput
 from saibot.privacy.ledger import Ledger
-from saibot.privatize import Card, DryRun, dry_run
+from saibot.privatize import Card, DryRun, RowsLook, dry_run, look_at
 from saibot.privatize.read import TableLike
 from saibot.privatize.schema import resolve_domain
 from saibot.sketch import KeyDomain, Sketch, write_sketch
@@ -85,6 +85,24 @@ class Provider:
         request = release_request(card, epsilon=epsilon, delta=delta, key=key, features=tuple(features), **options)
         return dry_run(table, request, self.ledger, progress=progress)
 
+    def look(
+        self,
+        table: TableLike,
+        card: CardLike,
+        *,
+        epsilon: Amount,
+        delta: Amount = "1e-6",
+        key: str | None = None,
+        **options: Any,
+    ) -> RowsLook:
+        """What the rows say about a card, before anything is paid: for your own screen, not to be stored or sent.
+
+        The ledger notes that they were looked at. Another card of the same account then counts as tuned, and no platform
+        takes its sketch, unless what changes is bought.
+        """
+        request = release_request(card, epsilon=epsilon, delta=delta, key=key, **options)
+        return look_at(table, request, self.ledger)
+
     def publish(
         self,
         source: Sketch | TableLike,
@@ -94,6 +112,7 @@ class Provider:
         expires: str | None = None,
         epsilon: Amount | None = None,
         delta: Amount = "1e-6",
+        look: bool = True,
         yes: bool = False,
         progress: Progress = lambda stage, part: None,
         **answers: Any,
@@ -106,12 +125,16 @@ class Provider:
 
         A table: as `saibot publish TABLE` does, with bounds bought where none are given. `card` describes it, or answers do:
         `publish(frame, name="homes", individual="one home", key="ward", domain="range:ward:1:20", features=["age"],
-        epsilon=1)`. They are those of `saibot.privatize.drafting.Answers`. What is missing is an error that names it.
+        epsilon=1)`. They are those of `saibot.privatize.drafting.Answers`. What is missing is an error that names it. With
+        `look`, the rows are looked at with the card first: if all would be noise, nothing is charged unless `yes`.
         """
         if not is_sketch(source):
             if epsilon is None:
                 raise InvalidInput("it is not said how much budget this may cost.", hint="Say epsilon=1, or less.")
             request = table_request(source, answers, budget_of(epsilon, delta), card=card, yes=yes)
+            check_untuned(request, self.ledger)
+            if look and (wasteful := look_at(source, request, self.ledger, progress=progress).wasteful) and not yes:
+                raise InvalidInput(f"{wasteful}. Nothing was charged.", hint="Mend the card, or say yes=True.")
             described: CardLike | None = request.card
             sketch: Sketch | Path | str = privatised(source, request, self.ledger, progress=progress, note=self.note)
         elif answers or epsilon is not None:

@@ -12,7 +12,7 @@ from saibot.privacy.budget import plain
 from saibot.privatize import coverage, paper
 from saibot.privatize.aggregate import Rows
 from saibot.privatize.bounds import price_in_words
-from saibot.privatize.coverage import Coverage
+from saibot.privatize.coverage import KeyCoverage
 from saibot.privatize.release import NoisyStatistics
 from saibot.privatize.release_request import Prepared
 from saibot.privatize.schema import ReleaseKey
@@ -28,7 +28,8 @@ def assemble(
     simulated: bool,
     edition: int,
     standing: Standing | None,
-    covered: Coverage | None = None,
+    covered: KeyCoverage | None = None,
+    tuned: tuple[str, ...] = (),
 ) -> Sketch:
     """The sealed sketch. `rows` are asked for their columns alone: bounds and component may have been bought meanwhile.
 
@@ -51,7 +52,7 @@ def assemble(
         plan=ready.plan.to_json(),
         grid_bits=ready.grid.bits,
         model=request.model,
-        preparation=_preparation(ready, features, rows, covered),
+        preparation=_preparation(ready, features, rows, covered, tuned),
         assumptions=Assumptions(
             rows_per_individual=facts.rows_per_individual,
             row_count_public=ready.row_count is not None,
@@ -81,7 +82,9 @@ def _types(rows: Rows) -> Types:
     return Types(features=features, keys={part.name: "date" if part.dates else "text" for part in rows.key_parts})
 
 
-def _preparation(ready: Prepared, features: list[Feature], rows: Rows, covered: Coverage | None) -> Preparation:
+def _preparation(
+    ready: Prepared, features: list[Feature], rows: Rows, covered: KeyCoverage | None, tuned: tuple[str, ...]
+) -> Preparation:
     if ready.request.paper_preparation:
         return Preparation(kind="nonprivate", steps=paper.STEPS)
     steps = [
@@ -94,7 +97,9 @@ def _preparation(ready: Prepared, features: list[Feature], rows: Rows, covered: 
         made_of = ", ".join(feature.name for feature in features)
         share = plain(ready.component_plan.request.share)
         steps.append(f"principal component of {made_of} bought for a share of {share}")
-    return Preparation(kind="bought" if steps else "public", steps=tuple(steps))
+    if tuned:
+        steps.append(f"card changed after its rows were looked at: {', '.join(tuned)}"[:2000])
+    return Preparation(kind="tuned" if tuned else "bought" if steps else "public", steps=tuple(steps))
 
 
 def _header_key(key: ReleaseKey | None) -> Key | None:

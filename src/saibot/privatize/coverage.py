@@ -27,7 +27,7 @@ _MARK = {False: "coverage:", True: "simulated coverage:"}  # by whether its nois
 
 
 @dataclass(frozen=True)
-class Coverage:
+class KeyCoverage:
     """A noisy count of rows, its noise (one standard deviation), and the public number of rows, where there is one."""
 
     count: float
@@ -101,19 +101,19 @@ def coverage_charge(charge: Charge, event: Event, price: Decimal, ledger: Ledger
 
 def buy_coverage(
     charge: Charge, found: ExactStatistics, rows: int | None, noise: NoiseSource, ledger: Ledger, *, anew: bool
-) -> Coverage:
+) -> KeyCoverage:
     """Charge the count and draw it; where it was bought before and is not wanted `anew`, hand it out again."""
     (event,) = charge.events
     mark = _MARK[noise.simulated]
     before = None if anew else ledger.find(charge.dataset, charge.release)
     if before is not None and before.digest is not None and before.digest.startswith(mark):
         count, deviation = (float(text) for text in before.digest.removeprefix(mark).split("±"))
-        return Coverage(count, deviation, rows)
+        return KeyCoverage(count, deviation, rows)
     inside = int(found.rows - found.levels[0][-1, 0])
     entry = ledger.charge(charge)
     count, deviation = noisy_count(inside, event, charge.rows_per_individual, noise)
     ledger.receipt(entry, f"{mark}{count:.6g}±{deviation:.6g}")
-    return Coverage(float(f"{count:.6g}"), float(f"{deviation:.6g}"), rows)
+    return KeyCoverage(float(f"{count:.6g}"), float(f"{deviation:.6g}"), rows)
 
 
 def price_in_words(price: Decimal, budget: Budget) -> str:

@@ -15,7 +15,7 @@ from saibot.privacy import Budget, Neighbours
 from saibot.privacy.events import GaussianEvent, PureEvent, Spent
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, Released, ReleaseRequest, dry_run, privatize
-from saibot.privatize.coverage import Coverage, coverage_event, coverage_price, noisy_count
+from saibot.privatize.coverage import KeyCoverage, coverage_event, coverage_price, noisy_count
 from saibot.privatize.noise import OpenDPNoise
 from tests.support.noise import NoNoise
 
@@ -126,8 +126,8 @@ def test_the_count_is_of_rows_that_are_kept_and_in_the_domain(ledger: Ledger) ->
 
 
 def test_low_is_a_tenth_of_the_rows_or_what_noise_alone_may_show() -> None:
-    assert Coverage(500, 80, 6000).low and not Coverage(700, 80, 6000).low
-    assert Coverage(150, 80, None).low and not Coverage(170, 80, None).low
+    assert KeyCoverage(500, 80, 6000).low and not KeyCoverage(700, 80, 6000).low
+    assert KeyCoverage(150, 80, None).low and not KeyCoverage(170, 80, None).low
 
 
 def test_the_same_request_hands_out_the_same_sketch_and_charges_nothing(ledger: Ledger) -> None:
