@@ -95,7 +95,7 @@ def _unit(answers: Answers, columns: Sequence[str], source: Source, ask: Ask) ->
     """Who is protected: a person says it, also that each of them has one row only."""
     if not answers.individual:
         asked = GuideQuestion(
-            "individual", 'Whom is a row about, "one patient", "one flight"?', ("All of one are protected.",)
+            "individual", 'Whom is a row about, "one patient", "one flight"?', ("Whoever that is, is protected.",)
         )
         answers = replace(answers, individual=ask(asked))
     if answers.id is not None:

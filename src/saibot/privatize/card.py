@@ -248,7 +248,7 @@ class Card(CardPart):
                 places = ", ".join(map(str, blanks[:8])) + (" and more" if len(blanks) > 8 else "")
                 raise InvalidCard(
                     f"the card {path} still says FILL: line{'s' if len(blanks) > 1 else ''} {places}.",
-                    hint="Write the public bounds or levels of a feature there, or remove what is not to be released.",
+                    hint="Write who an individual is, and public bounds or levels; remove what is not to be released.",
                 )
             document = tomllib.loads(text)
         except FileNotFoundError:

@@ -337,7 +337,11 @@ def test_a_template_with_bounds_still_to_be_filled_in_says_so(tmp_path: Path) ->
     table = tmp_path / "rows.csv"
     table.write_text("x,y\n1,2\n", encoding="utf-8")
     path = tmp_path / "card.toml"
-    template = card_template(table)
+    template = (
+        card_template(table)
+        .replace('individual = "FILL"', 'individual = "one"')
+        .replace("individual = FILL", "individual = 1")
+    )
     path.write_text(template, encoding="utf-8")
     with pytest.raises(InvalidCard, match="no feature yet") as caught:
         Card.read(path)
