@@ -97,6 +97,10 @@ def test_init_writes_a_card_without_looking_at_a_value(clinic):
     assert "79" not in text  # the largest age
     assert "ward, age, stay" in done.stdout and "become public" in done.stdout
     undecided = run("privatize", "clinic.csv", cwd=clinic)
+    assert undecided.returncode == 1 and "still says FILL" in undecided.stderr and spent(clinic) == 0
+    text = text.replace('individual = "FILL"', 'individual = "one patient"').replace("individual = FILL", "individual = 1")
+    (clinic / "clinic.toml").write_text(text)
+    undecided = run("privatize", "clinic.csv", cwd=clinic)
     assert undecided.returncode == 1 and "no feature yet" in undecided.stderr and spent(clinic) == 0
     (clinic / "clinic.toml").write_text(text.replace("# age = { bounds = [FILL, FILL]", "age = { bounds = [0, 100]"))
     filled = run("privatize", "clinic.csv", cwd=clinic)

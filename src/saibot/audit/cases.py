@@ -154,6 +154,8 @@ class _Drawing:
         bought = any("buy" in facts.get("bounds", ()) for facts in card["features"].values())
         if bought and "calibration" in asked:
             asked["calibration"] = "analytic"
+        if bought and asked["key"] is not None:
+            asked["coverage"] = "0.01"
         budget = Budget(BUYING if bought else "1", "0" if pure else "1e-6")
         versions = self._versions(columns, adding=adding, by_id=by_id)
         return Case(name, columns, card, asked, budget, others, versions, int(self.rng.integers(len(others) + 1)))

@@ -1,8 +1,9 @@
-"""Tell two neighbouring columns apart by the private choice that bounds are bought with.
+"""Tell two neighbouring columns apart by the private choice that bounds are bought with, and by the count of rows.
 
 Replacing one of five values moves the scores of all cells on one side of the median up by the whole sensitivity, and those
 on the other side down by it. Most cells lie on either side, so a choice is nearly a coin whose odds are e^(epsilon/2) for
-one table and e^(-epsilon/2) for the other: the pair that bounded range finds hardest to hide.
+one table and e^(-epsilon/2) for the other: the pair that bounded range finds hardest to hide. Of the count of rows in
+the domain, any two tables are the worst of which one has one row more in it.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from decimal import Decimal
 import numpy as np
 
 from saibot.audit.likelihood_ratio import Finding, separation
-from saibot.privacy.events import bounded_range_mu
+from saibot.privacy.budget import Budget
+from saibot.privacy.events import GaussianEvent, bounded_range_mu
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize.bounds import Choices
+from saibot.privatize.coverage import coverage_event, noisy_count
 from saibot.privatize.noise import NoiseSource
 
 EPSILON = "3"  # where there is something to find, and errors are not too rare to be counted
@@ -39,3 +42,12 @@ def audit_choices(*, releases: int, noise: NoiseSource) -> list[Finding]:
 
     found = separation(sides(BEFORE).astype(float), sides(AFTER).astype(float))
     return [Finding("bounds", "choice", "gumbel", bounded_range_mu(Decimal(EPSILON)), found, draws)]
+
+
+def audit_counts(*, releases: int, noise: NoiseSource) -> list[Finding]:
+    """Many counts of the rows in a domain, for each of two tables of which one has one more."""
+    draws = DRAWS * releases
+    event = coverage_event(Decimal(EPSILON), Budget(EPSILON, "1e-6"))
+    assert isinstance(event, GaussianEvent)
+    before, after = (np.array([noisy_count(rows, event, 1, noise)[0] for _ in range(draws)]) for rows in (1000, 1001))
+    return [Finding("coverage", "count", "gaussian", event.mu, separation(before, after), draws)]

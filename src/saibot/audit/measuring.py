@@ -18,6 +18,7 @@ from saibot.audit.cases import Case
 from saibot.audit.sources import SourceKind
 from saibot.audit.worst_pairs import exact_vector, noise_vector
 from saibot.errors import SaibotError
+from saibot.privacy.events import Event, GaussianEvent
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.mechanisms import Plan
 from saibot.privacy.neighbours import Neighbours
@@ -133,6 +134,15 @@ def _parts(ready: Prepared, noise_factor: float) -> Iterable[NoisyPart]:
         rows = replace(rows, component=component_of(flat, rows, facts, 1.0))
     exact = aggregate(rows, ready.grid, order=ready.request.order)
     yield _statistics("the release", exact, ready.plan, noise_factor)
+    if ready.coverage_event is not None:
+        yield _coverage(exact, ready.coverage_event, rows.rows_per_individual, noise_factor)
+
+
+def _coverage(exact: ExactStatistics, event: Event, rows_per_individual: int, noise_factor: float) -> NoisyPart:
+    """The count of rows in the domain, in units of its noise."""
+    inside = np.array([float(exact.rows - exact.levels[0][-1, 0])]) / (rows_per_individual * noise_factor)
+    claim = event.mu if isinstance(event, GaussianEvent) else float(getattr(event, "epsilon", 0))
+    return NoisyPart("the count of rows in the domain", inside * claim, claim, 2, touched=1)
 
 
 def _scores(rows: Rows, column: Column, neighbours: Neighbours) -> Iterable[NoisyPart]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from saibot import __version__
 from saibot.audit.cases import tight_cases
-from saibot.audit.choices import audit_choices
+from saibot.audit.choices import audit_choices, audit_counts
 from saibot.audit.comparing import Bench, Broken, CaseOutcome, case_of, sweep
 from saibot.audit.likelihood_ratio import Finding, RescaledNoise, audit_all
 from saibot.audit.minimise import minimised, shown
@@ -130,7 +130,10 @@ def run_audit(terms: AuditTerms, *, folder: Path | None = None, tell: Tell = lam
     noise = None if terms.noise_factor == 1.0 else RescaledNoise(terms.noise_factor)
     mechanisms = audit_all(releases=terms.releases, noise=noise, tell=tell)
     tell("attacking the choice of bounds", None)
-    choices = audit_choices(releases=terms.releases, noise=noise or OpenDPNoise())
+    choices = [
+        *audit_choices(releases=terms.releases, noise=noise or OpenDPNoise()),
+        *audit_counts(releases=terms.releases, noise=noise or OpenDPNoise()),
+    ]
     cases = noisy_cases()
     chosen = cases if terms.all_releases else cases[:4]
     releases = audit_releases(
@@ -139,7 +142,14 @@ def run_audit(terms: AuditTerms, *, folder: Path | None = None, tell: Tell = lam
     promises = all_promises(tell)
     compared = sum(outcome.compared for outcome in outcomes) - before
     return Audit(
-        terms, tuple(outcomes), examples, (*mechanisms, *choices), tuple(releases), tuple(promises), seconds, compared
+        terms,
+        tuple(outcomes),
+        examples,
+        (*mechanisms, *choices),
+        tuple(releases),
+        tuple(promises),
+        seconds,
+        compared,
     )
 
 

@@ -79,7 +79,7 @@ def _show_one(account: LedgerAccount) -> None:
             entry.dataset + (f" ({entry.share.part} of split {entry.share.split})" if entry.share else ""),
             str(entry.edition),
             str(entry.asked),
-            entry.digest[:12] if entry.digest else "nothing",
+            (entry.digest if "coverage" in entry.digest else entry.digest[:12]) if entry.digest else "nothing",
         ]
         for entry in account.entries
     ]

@@ -30,7 +30,8 @@ Bound = Annotated[str | None, typer.Option(help="Norm bound of a row in scaled u
 Epsilon = Annotated[str, typer.Option(help="Privacy budget epsilon.")]
 Delta = Annotated[str, typer.Option(help="Privacy budget delta; 0 means Laplace noise.")]
 NeighboursOption = Annotated[
-    str | None, typer.Option(help="replace-one or add-remove. Default: the card's; without a card, replace-one.")
+    str | None,
+    typer.Option(help="replace-one or add-remove. Default: the card's, which must say it; without one, replace-one."),
 ]
 Calibration = Annotated[str | None, typer.Option(help="classical or analytic. Default: the mechanism's own.")]
 Allocation = Annotated[

@@ -42,7 +42,7 @@ def pack(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Pack SKETCHES into CORPUS. Bad ones are named with the reason; the good ones are packed all the same."""
+    """Pack SKETCHES into CORPUS. Bad ones are named with the reason, and the exit status is 1; the good ones are packed."""
     from saibot.client.packing import pack_sketches
     from saibot.errors import InvalidInput
 
@@ -79,6 +79,8 @@ def pack(
         typer.echo(f"{corpus} holds {plural(len(packed_into), 'sketch', 'sketches')}.")
     if not packed.added and not packed.known:
         raise InvalidInput("no sketch was packed.", hint="`saibot inspect SKETCH` says more about each.")
+    if packed.refused:
+        raise typer.Exit(1)
     if not json:
         typer.echo(f"next: `saibot search --corpus {corpus} --train TABLE --target COLUMN --key COLUMN`")
 

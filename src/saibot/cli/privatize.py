@@ -167,4 +167,6 @@ def _report(released: Released, path: Path, dataset: str) -> None:
         typer.echo(f"charged {dataset}: ε={header.budget['epsilon']}, δ={header.budget['delta']} under {header.neighbours}")
     if header.preparation.kind == "nonprivate":
         typer.echo("NOT PRIVATE: its preparation read the rows without paying. Platforms refuse this sketch.")
+    if header.preparation.kind == "tuned":
+        typer.echo("NOT PRIVATE: its card was changed after its rows were looked at. Platforms refuse this sketch.")
     typer.echo(f"next: `saibot inspect {path}` shows what it says; `saibot ledger {dataset}` what is left.")

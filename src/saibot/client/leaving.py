@@ -15,6 +15,8 @@ def why_not_private(sketch: Sketch) -> str | None:
         return "its noise is simulated, so it protects nobody."
     if sketch.header.preparation.kind == "nonprivate":
         return "its preparation read the rows without paying, so it is not private."
+    if sketch.header.preparation.kind == "tuned":
+        return "its card was changed after its rows were looked at, so it is not private."
     return None
 
 
@@ -27,6 +29,8 @@ def check_may_leave(sketch: Sketch) -> None:
         f"the sketch of {sketch.header.dataset.name!r} stays here: {reason} Nothing was sent.",
         hint="`saibot privatize` draws real noise; simulated noise is for experiments."
         if _simulated(sketch)
+        else "Release the card that was looked at, or buy what was changed: bounds, or the coverage of the key."
+        if sketch.header.preparation.kind == "tuned"
         else "Give bounds in the card, or buy them with a share of the budget, instead of `--prepare paper`.",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from saibot.home import data_folder
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, prepare, privatize
+from saibot.privatize.card import decimal_text
 from saibot.privatize.charging import charge_for, recorded_share, release_identity
 from saibot.privatize.checking import resolve
 from saibot.privatize.read import TableLike
@@ -21,8 +23,20 @@ from saibot.sketch import Sketch
 Note = Callable[[str], None]
 
 
-def read_card(card: Card | Path | str) -> Card:
+CardLike = Card | dict[str, Any] | Path | str
+"""A card, one as a plain document, or the path of one."""
+Amount = str | int | float | Decimal
+"""Of budget. A float stands for the decimal that it is written as."""
+
+
+def read_card(card: CardLike) -> Card:
+    if isinstance(card, dict):
+        return Card.parse(card)
     return card if isinstance(card, Card) else Card.read(Path(card))
+
+
+def budget_of(epsilon: Amount, delta: Amount) -> Budget:
+    return Budget(decimal_text(epsilon), decimal_text(delta))
 
 
 def open_ledger(ledger: Ledger | Path | str | None = None) -> Ledger:
@@ -31,10 +45,10 @@ def open_ledger(ledger: Ledger | Path | str | None = None) -> Ledger:
 
 
 def release_request(
-    card: Card | Path | str,
+    card: CardLike,
     *,
-    epsilon: str,
-    delta: str,
+    epsilon: Amount,
+    delta: Amount,
     key: str | None,
     features: tuple[str, ...] = (),
     neighbours: Neighbours | str | None = None,
@@ -48,7 +62,7 @@ def release_request(
             "what is a neighbouring table? Neither the card nor the call says.",
             hint='Write neighbours = "replace-one" or "add-remove" into the card\'s [dataset] section.',
         )
-    return ReleaseRequest(described, Budget(epsilon, delta), Neighbours(relation), key=key, features=features, **options)
+    return ReleaseRequest(described, budget_of(epsilon, delta), Neighbours(relation), key=key, features=features, **options)
 
 
 def check_affordable(releases: Sequence[tuple[TableLike, ReleaseRequest]], ledger: Ledger) -> None:

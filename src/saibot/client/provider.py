@@ -7,15 +7,26 @@ from pathlib import Path
 from typing import Any
 
 from saibot.client.answers import Progress, read_answer
+from saibot.client.guiding import check_untuned, table_request
 from saibot.client.leaving import check_may_leave
 from saibot.client.open_tables import open_sketches
 from saibot.client.platform import Platform
-from saibot.client.privatizing import Note, open_ledger, privatised, read_card, release_request, warn
-from saibot.client.sketch_request import open_sketch
+from saibot.client.privatizing import (
+    Amount,
+    CardLike,
+    Note,
+    budget_of,
+    open_ledger,
+    privatised,
+    read_card,
+    release_request,
+    warn,
+)
+from saibot.client.sketch_request import is_sketch, open_sketch
 from saibot.domains import generated_domain
 from saibot.errors import InvalidInput
 from saibot.privacy.ledger import Ledger
-from saibot.privatize import Card, DryRun, dry_run
+from saibot.privatize import Card, DryRun, RowsLook, dry_run, look_at
 from saibot.privatize.read import TableLike
 from saibot.privatize.schema import resolve_domain
 from saibot.sketch import KeyDomain, Sketch, write_sketch
@@ -39,10 +50,10 @@ class Provider:
     def privatize(
         self,
         table: TableLike,
-        card: Card | Path | str,
+        card: CardLike,
         *,
-        epsilon: str,
-        delta: str = "1e-6",
+        epsilon: Amount,
+        delta: Amount = "1e-6",
         key: str | None = None,
         features: Sequence[str] = (),
         progress: Progress = lambda stage, part: None,
@@ -59,10 +70,10 @@ class Provider:
     def plan(
         self,
         table: TableLike,
-        card: Card | Path | str,
+        card: CardLike,
         *,
-        epsilon: str,
-        delta: str = "1e-6",
+        epsilon: Amount,
+        delta: Amount = "1e-6",
         key: str | None = None,
         features: Sequence[str] = (),
         progress: Progress = lambda stage, part: None,
@@ -76,19 +87,67 @@ class Provider:
         request = release_request(card, epsilon=epsilon, delta=delta, key=key, features=tuple(features), **options)
         return dry_run(table, request, self.ledger, progress=progress)
 
+    def look(
+        self,
+        table: TableLike,
+        card: CardLike,
+        *,
+        epsilon: Amount,
+        delta: Amount = "1e-6",
+        key: str | None = None,
+        **options: Any,
+    ) -> RowsLook:
+        """What the rows say about a card, before anything is paid: for your own screen, not to be stored or sent.
+
+        The ledger notes that they were looked at. Another card of the same account then counts as tuned, and no platform
+        takes its sketch, unless what changes is bought.
+        """
+        request = release_request(card, epsilon=epsilon, delta=delta, key=key, **options)
+        return look_at(table, request, self.ledger)
+
     def publish(
         self,
-        sketch: Sketch | Path | str,
+        source: Sketch | TableLike,
         *,
-        card: Card | Path | str | None = None,
+        card: CardLike | None = None,
         visibility: str | None = None,
         expires: str | None = None,
+        epsilon: Amount | None = None,
+        delta: Amount = "1e-6",
+        look: bool = True,
+        yes: bool = False,
+        progress: Progress = lambda stage, part: None,
+        **answers: Any,
     ) -> Dataset:
-        """Send a sketch to the platform. With its card, the key domains that the card spells out are registered first.
+        """Send a sketch, or its path, to the platform; or make one of a table first, and send that.
 
-        A dataset of the same name and key becomes the next version of it. Without `visibility` and `expires` it keeps those
-        that it has, and a new one is public and stays; so the same sketch again changes nothing.
+        A sketch: with its card, the key domains that the card spells out are registered first. A dataset of the same name
+        and key becomes the next version of it. Without `visibility` and `expires` it keeps those that it has, and a new one
+        is public and stays; so the same sketch again changes nothing.
+
+        A table: as `saibot publish TABLE` does, with bounds bought where none are given. `card` describes it, or answers do:
+        `publish(frame, name="homes", individual="one home", key="ward", domain="range:ward:1:20", features=["age"],
+        epsilon=1)`. They are those of `saibot.privatize.drafting.Answers`. What is missing is an error that names it. With
+        `look`, the rows are looked at with the card first: if all would be noise, nothing is charged unless `yes`.
         """
+        if not is_sketch(source):
+            if epsilon is None:
+                raise InvalidInput("it is not said how much budget this may cost.", hint="Say epsilon=1, or less.")
+            request = table_request(source, answers, budget_of(epsilon, delta), card=card, yes=yes)
+            check_untuned(request, self.ledger)
+            if look and (wasteful := look_at(source, request, self.ledger, progress=progress).wasteful) and not yes:
+                raise InvalidInput(f"{wasteful}. Nothing was charged.", hint="Mend the card, or say yes=True.")
+            described: CardLike | None = request.card
+            sketch: Sketch | Path | str = privatised(source, request, self.ledger, progress=progress, note=self.note)
+        elif answers or epsilon is not None:
+            raise InvalidInput(f"{next(iter(answers), 'epsilon')} is about a table; sketches are sent as they are.")
+        else:
+            sketch, described = source, card
+        return self._send(sketch, described, visibility, expires)
+
+    def _send(
+        self, sketch: Sketch | Path | str, card: CardLike | None, visibility: str | None, expires: str | None
+    ) -> Dataset:
         checked = _checked(sketch, card, visibility)
         if card is not None:
             self.register_domains(card, checked)
@@ -131,7 +190,7 @@ class Provider:
         self,
         sketches: Sequence[Sketch | Path | str],
         *,
-        card: Card | Path | str | None = None,
+        card: CardLike | None = None,
         visibility: str | None = None,
         expires: str | None = None,
         progress: Progress = lambda stage, part: None,
@@ -143,10 +202,10 @@ class Provider:
         for number, sketch in enumerate(sketches):
             name = sketch.header.dataset.name if isinstance(sketch, Sketch) else Path(sketch).name
             progress(f"publishing {name}", number / len(sketches))
-            done.append(self.publish(sketch, card=card, visibility=visibility, expires=expires))
+            done.append(self._send(sketch, card, visibility, expires))
         return done
 
-    def register_domains(self, card: Card | Path | str, sketch: Sketch) -> list[Domain]:
+    def register_domains(self, card: CardLike, sketch: Sketch) -> list[Domain]:
         """Make the domains of a sketch's key known, as its card gives them. Days and ranges of numbers need no register."""
         check_may_leave(sketch)
         return [self.platform.register_domain(domain) for domain in _domains(read_card(card), sketch)]
@@ -160,7 +219,7 @@ class Provider:
         return list(self.platform.datasets(provider=self.platform.me().name))
 
 
-def _checked(sketch: Sketch | Path | str, card: Card | Path | str | None, visibility: str | None) -> Sketch:
+def _checked(sketch: Sketch | Path | str, card: CardLike | None, visibility: str | None) -> Sketch:
     """The sketch, after every check that can be made before it is sent."""
     if visibility is not None and visibility not in VISIBILITIES:
         raise InvalidInput(f"a dataset is {' or '.join(VISIBILITIES)}, not {visibility!r}.")

@@ -58,6 +58,12 @@ def _check_private(header: Header) -> None:
             hint="Give bounds in the card, or buy them with a share of the budget, instead of `--prepare paper`.",
             code="not_private",
         )
+    if header.preparation.kind == "tuned":
+        raise Unusable(
+            "the sketch's card was changed after its rows were looked at, so it is not private.",
+            hint="Release the card that was looked at, or buy what was changed: bounds, or the coverage of the key.",
+            code="not_private",
+        )
 
 
 def _texts(header: Header) -> Iterator[str]:

@@ -9,9 +9,10 @@ import numpy as np
 from saibot.domains import OTHER
 from saibot.privacy.account import Standing
 from saibot.privacy.budget import plain
-from saibot.privatize import paper
+from saibot.privatize import coverage, paper
 from saibot.privatize.aggregate import Rows
 from saibot.privatize.bounds import price_in_words
+from saibot.privatize.coverage import KeyCoverage
 from saibot.privatize.release import NoisyStatistics
 from saibot.privatize.release_request import Prepared
 from saibot.privatize.schema import ReleaseKey
@@ -20,7 +21,15 @@ from saibot.sketch.header import Assumptions, GlobalBlock, Preparation, TableFac
 
 
 def assemble(
-    ready: Prepared, rows: Rows, noisy: NoisyStatistics, *, simulated: bool, edition: int, standing: Standing | None
+    ready: Prepared,
+    rows: Rows,
+    noisy: NoisyStatistics,
+    *,
+    simulated: bool,
+    edition: int,
+    standing: Standing | None,
+    covered: KeyCoverage | None = None,
+    tuned: tuple[str, ...] = (),
 ) -> Sketch:
     """The sealed sketch. `rows` are asked for their columns alone: bounds and component may have been bought meanwhile.
 
@@ -43,7 +52,7 @@ def assemble(
         plan=ready.plan.to_json(),
         grid_bits=ready.grid.bits,
         model=request.model,
-        preparation=_preparation(ready, features, rows),
+        preparation=_preparation(ready, features, rows, covered, tuned),
         assumptions=Assumptions(
             rows_per_individual=facts.rows_per_individual,
             row_count_public=ready.row_count is not None,
@@ -73,17 +82,24 @@ def declared_types(rows: Rows) -> Types:
     return Types(features=features, keys={part.name: "date" if part.dates else "text" for part in rows.key_parts})
 
 
-def _preparation(ready: Prepared, features: list[Feature], rows: Rows) -> Preparation:
+def _preparation(
+    ready: Prepared, features: list[Feature], rows: Rows, covered: KeyCoverage | None, tuned: tuple[str, ...]
+) -> Preparation:
     if ready.request.paper_preparation:
         return Preparation(kind="nonprivate", steps=paper.STEPS)
     steps = [
         f"bounds of {name} bought for {price_in_words(price, ready.request.budget)}" for name, price in ready.bought.items()
     ]
+    if covered is not None and ready.coverage is not None:
+        paid = coverage.price_in_words(ready.coverage, ready.request.budget)
+        steps.append(f"key coverage bought for {paid}: {covered.in_words()}")
     if ready.component_plan is not None:
         made_of = ", ".join(feature.name for feature in features)
         share = plain(ready.component_plan.request.share)
         steps.append(f"principal component of {made_of} bought for a share of {share}")
-    return Preparation(kind="bought" if steps else "public", steps=tuple(steps))
+    if tuned:
+        steps.append(f"card changed after its rows were looked at: {', '.join(tuned)}"[:2000])
+    return Preparation(kind="tuned" if tuned else "bought" if steps else "public", steps=tuple(steps))
 
 
 def header_key(key: ReleaseKey | None) -> Key | None:

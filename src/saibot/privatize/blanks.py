@@ -8,7 +8,7 @@ BOUNDS = "[FILL, FILL]"
 LEVELS = '["FILL", "FILL"]'
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 # Within quotes only what the template writes: a level may well be called FILL.
-_QUOTED = re.compile(r'\["FILL", "FILL"\]|"FILL\.csv"|\b(?:id|column|of) = "FILL"')
+_QUOTED = re.compile(r'\["FILL", "FILL"\]|"FILL\.csv"|\b(?:id|column|of|individual) = "FILL"')
 
 
 def unfilled(text: str) -> list[int]:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import tomllib
 from datetime import date
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from saibot.errors import InvalidBudget, InvalidCard
 from saibot.privacy.budget import Budget, exact_decimal
@@ -45,6 +55,14 @@ class DatasetFacts(CardPart):
 AUTO = "auto"
 
 
+def decimal_text(value: Any) -> Any:
+    """A number as the decimal that it is written as: 0.1 is "0.1", though the float is another number."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Decimals = Annotated[str, BeforeValidator(decimal_text)]
+
+
 def _is_share(text: str) -> bool:
     try:
         return 0 < exact_decimal(text, name="buy") < 1
@@ -59,7 +77,7 @@ class BoughtBounds(CardPart):
     they are looked for; it does not clip.
     """
 
-    buy: str
+    buy: Decimals
     quantiles: tuple[float, float] | None = None
     range: tuple[FiniteFloat, FiniteFloat] | None = None
 
@@ -164,7 +182,7 @@ class KeyFacts(CardPart):
 class BudgetFacts(CardPart):
     """[budget]: the cap on everything ever released about this dataset."""
 
-    cap: dict[Literal["epsilon", "delta"], str]
+    cap: dict[Literal["epsilon", "delta"], Decimals]
 
     @model_validator(mode="after")
     def _is_a_budget(self) -> Self:
@@ -186,7 +204,7 @@ class ComponentFacts(CardPart):
 
     name: Label = "component"
     of: tuple[Label, ...] = Field(min_length=2)
-    buy: str = "0.2"
+    buy: Decimals = "0.2"
     spread: float = Field(default=1.5, gt=0, le=10)  # clip at this many (private) standard deviations
 
     @model_validator(mode="after")
@@ -230,7 +248,7 @@ class Card(CardPart):
                 places = ", ".join(map(str, blanks[:8])) + (" and more" if len(blanks) > 8 else "")
                 raise InvalidCard(
                     f"the card {path} still says FILL: line{'s' if len(blanks) > 1 else ''} {places}.",
-                    hint="Write the public bounds or levels of a feature there, or remove what is not to be released.",
+                    hint="Write who an individual is, and public bounds or levels; remove what is not to be released.",
                 )
             document = tomllib.loads(text)
         except FileNotFoundError:
@@ -259,15 +277,78 @@ class Card(CardPart):
         try:
             return cls.model_validate({**document, "folder": folder})
         except ValidationError as problem:
-            raise InvalidCard(card_message(problem)) from None
+            message, hint = card_message(problem)
+            raise InvalidCard(message, hint=hint) from None
+
+    def with_feature(self, name: str, **facts: Any) -> Card:
+        """With this feature, new or in place of the one of its name: `card.with_feature("age", bounds=(0, 100))`."""
+        return self._edited("features", name, facts)
+
+    def with_key(self, name: str, **facts: Any) -> Card:
+        """With this key, new or in place of the one of its name: `card.with_key("day", domain="months:2013-01:2013-12")`."""
+        return self._edited("keys", name, facts)
+
+    def with_dataset(self, **facts: Any) -> Card:
+        """With these facts of [dataset] in place of its own: `card.with_dataset(individual="one flight")`."""
+        document = self.document()
+        return Card.parse(document | {"dataset": document["dataset"] | facts}, folder=self.folder)
+
+    def without(self, *names: str) -> Card:
+        """Without these features or keys."""
+        for name in names:
+            if name not in self.features and name not in self.keys:
+                known = ", ".join([*self.features, *self.keys])
+                raise InvalidCard(f"the card has no feature or key {name!r}.", hint=f"It has {known}.")
+        document = self.document()
+        kept = {
+            section: {name: facts for name, facts in document.get(section, {}).items() if name not in names}
+            for section in ("features", "keys")
+        }
+        return Card.parse(document | kept, folder=self.folder)
+
+    def document(self) -> dict[str, Any]:
+        """The card as a plain document, as it would stand in its file."""
+        return self.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+
+    def _edited(self, section: str, name: str, facts: dict[str, Any]) -> Card:
+        document = self.document()
+        return Card.parse(document | {section: document.get(section, {}) | {name: facts}}, folder=self.folder)
 
 
-def card_message(problem: ValidationError) -> str:
-    """One line for the first thing wrong with a card. A card is public, so what it says may be quoted."""
+def card_message(problem: ValidationError) -> tuple[str, str | None]:
+    """One line for the first thing wrong with a card, and what may have been meant. A card is public and may be quoted."""
     found = problem.errors(include_url=False)
     # Bounds are a pair or a table, and pydantic complains about both: what is wrong within the one that was meant says more.
     first = next((error for error in found if error["type"] not in ("tuple_type", "model_type")), found[0])
-    steps = [str(step) for step in first["loc"] if step not in ("BoughtBounds", "tuple[FiniteFloat,FiniteFloat]")]
+    first = next((error for error in found if error["type"] == "extra_forbidden"), first)  # what is missing is called so
+    # Between the steps that a card has stand those of pydantic: which kind of bounds it tried.
+    steps = [text for step in first["loc"] if not (text := str(step)).startswith(("tuple[", "function-", "BoughtBounds"))]
+    place = ".".join(steps)
+    if first["type"] == "extra_forbidden":
+        fields = _fields_at(tuple(map(str, first["loc"][:-1])))
+        near = get_close_matches(steps[-1], fields, 1, 0.5)
+        hint = f"Did you mean {near[0]!r}? " if near else ""
+        return f"the card has an unknown field at [{place}].", f"{hint}There are {', '.join(fields)}; see docs/card.md."
     reason = first["msg"].removeprefix("Value error, ")
-    place = ".".join(step for step in steps if not step.startswith("tuple["))
-    return f"the card is not valid at [{place}]: {reason}." if place else f"the card is not valid: {reason}."
+    return f"the card is not valid at [{place}]: {reason}." if place else f"the card is not valid: {reason}.", None
+
+
+def _fields_at(place: tuple[str, ...]) -> list[str]:
+    """The fields that a place of a card can have."""
+    part: type[CardPart] = Card
+    match place:
+        case ("dataset",):
+            part = DatasetFacts
+        case ("budget",):
+            part = BudgetFacts
+        case ("component",):
+            part = ComponentFacts
+        case ("features", _):
+            part = FeatureFacts
+        case ("features", _, "bounds", *_):
+            part = BoughtBounds
+        case ("keys", _):
+            part = KeyFacts
+        case ("keys", _, "domain"):
+            part = DomainFacts
+    return [name for name in part.model_fields if name != "folder"]

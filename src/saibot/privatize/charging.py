@@ -7,6 +7,7 @@ from pathlib import Path
 
 from saibot.privacy.account import Charge, Share
 from saibot.privacy.ledger import Ledger
+from saibot.privatize.coverage import coverage_charge
 from saibot.privatize.read import TableLike
 from saibot.privatize.release_request import Prepared, ReleaseRequest, Resolved
 from saibot.sketch import SUFFIX
@@ -28,6 +29,8 @@ def release_identity(resolved: Resolved, ledger: Ledger) -> bytes:
         "paper": request.paper_preparation,
         "model": request.model,
     }
+    if request.coverage is not None:
+        identity["coverage"] = request.coverage
     return ledger.fingerprint([json.dumps(identity, sort_keys=True).encode()])
 
 
@@ -48,6 +51,19 @@ def charge_for(ready: Prepared, resolved: Resolved, ledger: Ledger, share: Share
         new_version=request.new_version,
         rows_per_individual=facts.rows_per_individual,
     )
+
+
+def charges(ready: Prepared, charge: Charge, ledger: Ledger) -> tuple[Charge, ...]:
+    """All that a release asks of the ledger, in its order: the count of rows in the domain first, where it is bought.
+
+    A count that was bought before is not charged again.
+    """
+    event = ready.coverage_event
+    if event is None or ready.coverage is None:
+        return (charge,)
+    first = coverage_charge(charge, event, ready.coverage, ledger)
+    known = not ready.request.new_version and ledger.find(first.dataset, first.release) is not None
+    return (charge,) if known else (first, charge)
 
 
 def recorded_share(table: TableLike, request: ReleaseRequest, ledger: Ledger) -> tuple[Share | None, bytes | None]:

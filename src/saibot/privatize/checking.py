@@ -16,6 +16,7 @@ from saibot.privacy.neighbours import Neighbours
 from saibot.privatize import bounds, paper
 from saibot.privatize.aggregate import Rows, count_rows
 from saibot.privatize.component import release_plans
+from saibot.privatize.coverage import coverage_event, coverage_price
 from saibot.privatize.grid import Grid, box_fits, check_bounds, clip_length
 from saibot.privatize.read import TableLike, open_table
 from saibot.privatize.release import MAX_BITS, choose_grid, value_count
@@ -72,13 +73,20 @@ def prepare(
         )
     most_rows = _most_rows(request, row_count)
     bought = bounds.prices(columns, request.budget) if not request.paper_preparation else {}
-    plans = release_plans(replace(resolved.plan_request, rows=row_count), columns, resolved.component, bought)
+    covered = coverage_price(
+        request.coverage if key else None,
+        request.budget,
+        most_rows=most_rows,
+        rows_per_individual=facts.rows_per_individual,
+    )
+    also = [] if covered is None else [coverage_event(covered, request.budget)]
+    plans = release_plans(replace(resolved.plan_request, rows=row_count), columns, resolved.component, bought, also)
     grid = choose_grid(plans[0], most_rows=most_rows)
     _check_grid(rows, plans[0], grid)
     bounds.check_enough_rows(bought, most_rows, facts.rows_per_individual)
     draws = value_count(plans[0], key.level_sizes if key else ())
     fingerprint = ledger.fingerprint(source.content())
-    return Prepared(request, rows, *plans, bought, row_count, most_rows, grid, draws, fingerprint)
+    return Prepared(request, rows, *plans, bought, row_count, most_rows, grid, draws, fingerprint, covered)
 
 
 def _public_count(rows: Rows, progress: Progress) -> int:

@@ -8,13 +8,14 @@ composition, or of epsilon for Laplace noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
 
 import numpy as np
 
 from saibot.privacy.budget import exact_decimal
+from saibot.privacy.events import Event, Spent
 from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
 from saibot.privatize.aggregate import Rows, aggregate
 from saibot.privatize.bounds import share_left
@@ -26,17 +27,22 @@ from saibot.sketch.header import Feature
 
 
 def release_plans(
-    main: PlanRequest, columns: list[Column], component: ComponentFacts | None, bought: dict[str, Decimal]
+    main: PlanRequest,
+    columns: list[Column],
+    component: ComponentFacts | None,
+    bought: dict[str, Decimal],
+    also: Sequence[Event] = (),
 ) -> tuple[Plan, Plan | None]:
-    """The plan of the release, and that of the moments a component is bought with. What bounds cost is taken off both."""
+    """The plan of the release, and that of the moments a component is bought with. What else is bought is taken off both."""
+    main = replace(main, extra_touched=Spent.of(also).touched)
     if component is not None:
         # Each of the two plans knows how many numbers the other touches: the ledger adds them up.
-        moments = moments_plan(main, columns)
-        main = replace(main, extra_touched=moments.touched)
+        moments = moments_plan(replace(main, extra_touched=0), columns)
+        main = replace(main, extra_touched=main.extra_touched + moments.touched)
     whole = make_plan(main)
-    share = share_left(bought, whole) if bought else main.share
+    share = share_left(bought, whole, also) if bought or also else main.share
     if component is None:
-        return (make_plan(replace(main, share=share)) if bought else whole), None
+        return (make_plan(replace(main, share=share)) if bought or also else whole), None
     fraction = exact_decimal(component.buy, name="buy")
     extra = whole.touched - moments.touched
     purchase = replace(moments.request, share=_part(share, fraction), extra_touched=extra)

@@ -10,14 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from saibot.errors import InvalidInput, SaibotError
-from saibot.privacy.account import LedgerEntry
+from saibot.privacy.account import Charge, LedgerEntry
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import bounds
 from saibot.privatize.aggregate import ExactStatistics, Rows, aggregate, check_room
 from saibot.privatize.assemble import assemble
-from saibot.privatize.charging import charge_for, recorded_share, release_identity, sketch_path
+from saibot.privatize.charging import charge_for, charges, recorded_share, release_identity, sketch_path
 from saibot.privatize.checking import prepare, resolve
 from saibot.privatize.component import buy_component
+from saibot.privatize.coverage import KeyCoverage, buy_coverage, coverage_charge, price_in_words
 from saibot.privatize.doubts import Doubt, doubts, go_on
 from saibot.privatize.grid import Grid
 from saibot.privatize.known_rows import samples_of
@@ -26,6 +27,7 @@ from saibot.privatize.read import TableLike
 from saibot.privatize.release import NoisyStatistics, choose_grid, release
 from saibot.privatize.release_request import Prepared, Progress, ReleaseRequest, Resolved
 from saibot.privatize.schema import default_bound_squared
+from saibot.privatize.tuning import note_coverage, tuned_fields, tuning_doubt
 from saibot.safe_file import write_safely
 from saibot.sketch import Feature, Sketch, read_sketch, write_sketch
 
@@ -68,7 +70,7 @@ def privatize(
     ready = prepare(table, request, ledger, progress=progress)
     share, as_written = recorded_share(table, request, ledger)
     charge = charge_for(ready, resolved, ledger, share)
-    ledger.check(charge)
+    ledger.check(*charges(ready, charge, ledger))
     found = _read(ready, progress)
     progress("looking for known rows", None)
     samples = samples_of(
@@ -80,11 +82,15 @@ def privatize(
         id=ready.rows.id_column,
     )
     notes = doubts(ready, charge, ledger, found, samples, as_written)
+    changed = tuned_fields(request.card, charge.account, ledger)
+    if changed:
+        notes.append(tuning_doubt(changed))
     for doubt in notes:
         if (doubt.asked or doubt.wasteful) and not request.yes and not ask(doubt):
             raise InvalidInput(
                 f"{doubt.text} Nothing was charged.", hint="Mend the card, or say --yes to release it as it is."
             )
+    covered = _coverage(ready, charge, found, noise, ledger, ask)
     entry = ledger.charge(charge)
     standing = ledger.standing(charge.account, entry) if request.model == "central" else None
     ledger.remember(samples, account=charge.account, split=share.split if share else None)
@@ -92,9 +98,18 @@ def privatize(
     if ready.buys_nothing:
         noisy = release(found, ready.plan, noise, most_rows=ready.most_rows, done=_counter(progress, ready.draws))
     else:
-        rows, told = _buy(ready, noise, progress)
+        rows, told = bought_rows(ready, noise, progress)
         noisy = _draw(replace(ready, rows=rows), noise, progress)
-    sketch = assemble(ready, rows, noisy, simulated=noise.simulated, edition=entry.edition, standing=standing)
+    sketch = assemble(
+        ready,
+        rows,
+        noisy,
+        simulated=noise.simulated,
+        edition=entry.edition,
+        standing=standing,
+        covered=covered,
+        tuned=changed,
+    )
     content = write_sketch(sketch)
     write_safely(sketch_path(ledger, sketch.digest), content)
     ledger.receipt(entry, sketch.digest)
@@ -127,6 +142,31 @@ def _since_then(
     return ("the table is another one than this sketch was made from; --new-version releases it, and is charged.",)
 
 
+def _coverage(
+    ready: Prepared,
+    charge: Charge,
+    found: ExactStatistics,
+    noise: NoiseSource,
+    ledger: Ledger,
+    ask: Callable[[Doubt], bool],
+) -> KeyCoverage | None:
+    """The bought share of rows with a key of the domain, where it is asked for; too low a one ends the release."""
+    event = ready.coverage_event
+    if event is None or ready.coverage is None:
+        return None
+    first = coverage_charge(charge, event, ready.coverage, ledger)
+    bought = buy_coverage(first, found, ready.row_count, noise, ledger, anew=ready.request.new_version)
+    note_coverage(ready.request.card, charge.account, ledger)
+    if bought.low and not ready.request.yes:
+        doubt = Doubt(f"{bought.in_words()}: nearly all that is paid for would be noise.", wasteful=True)
+        if not ask(doubt):
+            raise InvalidInput(
+                f"{bought.in_words()}. That count alone was charged ({price_in_words(ready.coverage, charge.asked)}).",
+                hint="Take the vocabulary that the keys are of, or say --yes to release it as it is.",
+            )
+    return bought
+
+
 def _read(ready: Prepared, progress: Progress) -> ExactStatistics:
     """Read every cell as the release will, before that is paid: a table that cannot be read costs nothing.
 
@@ -149,7 +189,7 @@ def _read(ready: Prepared, progress: Progress) -> ExactStatistics:
     return found
 
 
-def _buy(ready: Prepared, noise: NoiseSource, progress: Progress) -> tuple[Rows, tuple[str, ...]]:
+def bought_rows(ready: Prepared, noise: NoiseSource, progress: Progress) -> tuple[Rows, tuple[str, ...]]:
     """Rows with their bought bounds and component filled in, and what the provider is told about them."""
     rows, request = ready.rows, ready.request
     columns, told = [], []

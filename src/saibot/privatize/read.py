@@ -140,15 +140,16 @@ def _read_file(
 
 
 def _names(path: Path) -> list[str]:
-    """The names in a text file's first line. A column without a name gets one, a second of one name a number behind it."""
+    """The names in a text file's first line. A column without a name gets one; two of one name are refused."""
     names: list[str] = []
     for number, cell in enumerate(next(records(path), [])):
-        name = free = cell.strip() or f"column{number}"
-        repeated = 0
-        while free in names:
-            repeated += 1
-            free = f"{name}_{repeated}"
-        names.append(free)
+        name = cell.strip() or f"column{number}"
+        if name in names:  # not quoted: without a heading it would be a cell
+            raise InvalidTable(
+                f"columns {names.index(name) + 1} and {number + 1} of the table have the same name.",
+                hint="Give each a name of its own in the first line.",
+            )
+        names.append(name)
     return names
 
 

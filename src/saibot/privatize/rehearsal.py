@@ -8,7 +8,7 @@ from typing import Any
 from saibot.privacy.events import Event
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.mechanisms import Plan
-from saibot.privatize.charging import charge_for, recorded_share
+from saibot.privatize.charging import charge_for, charges, recorded_share
 from saibot.privatize.checking import prepare, resolve
 from saibot.privatize.privatize import stored
 from saibot.privatize.read import TableLike
@@ -50,5 +50,6 @@ def dry_run(
     ready = prepare(table, request, ledger, progress=progress)
     repeated = not request.new_version and stored(resolved, ledger, simulated=False) is not None
     if not repeated:
-        ledger.check(charge_for(ready, resolved, ledger, recorded_share(table, request, ledger)[0]))
+        charge = charge_for(ready, resolved, ledger, recorded_share(table, request, ledger)[0])
+        ledger.check(*charges(ready, charge, ledger))
     return DryRun(ready, repeated)

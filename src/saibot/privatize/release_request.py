@@ -15,6 +15,7 @@ from saibot.privacy.neighbours import Neighbours
 from saibot.privatize.aggregate import Rows
 from saibot.privatize.bounds import bounds_event
 from saibot.privatize.card import BoughtBounds, Card, ComponentFacts
+from saibot.privatize.coverage import coverage_event
 from saibot.privatize.engines import DEFAULT_ENGINE, BackendName, engine_named
 from saibot.privatize.grid import Grid
 from saibot.privatize.schema import Column, ReleaseKey
@@ -38,6 +39,7 @@ class ReleaseRequest:
     calibration: str | None = None
     allocation: str | None = None
     paper_preparation: bool = False
+    coverage: str | None = None  # share of epsilon that a count of rows with a key of the domain is bought for, first
     model: Literal["central", "local"] = "central"  # local: the table is one individual's own row, see `local_model.py`
     new_version: bool = False
     yes: bool = False  # goes on where the provider would be asked
@@ -97,6 +99,7 @@ class Prepared:
     grid: Grid
     draws: int
     source: bytes = field(repr=False)
+    coverage: Decimal | None = None  # the epsilon that the count of rows in the domain is bought for
 
     @property
     def buys_nothing(self) -> bool:
@@ -109,14 +112,20 @@ class Prepared:
         paid += self.component_plan.events if self.component_plan else ()
         return (*paid, *self.plan.events)
 
+    @property
+    def coverage_event(self) -> Event | None:
+        """What the count of rows in the domain costs, which is charged before the rest."""
+        return None if self.coverage is None else coverage_event(self.coverage, self.request.budget)
+
     def to_json(self) -> dict[str, Any]:
         """The release in words and numbers: all of it public."""
+        first = self.coverage_event
         return {
             "dataset": self.request.card.dataset.name,
             "budget": self.request.budget.to_json(),
             "rows": self.row_count,
             "values": self.draws,
-            "events": [event.to_json() for event in self.events],
+            "events": [event.to_json() for event in ((first,) if first else ()) + self.events],
             "plan": self.plan.to_json(),
             "grid": asdict(self.grid) | {"bound_squared": plain(self.grid.bound_squared)},
         }

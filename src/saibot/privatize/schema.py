@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from difflib import get_close_matches
 from pathlib import Path
 
 import ibis.expr.datatypes as dt
@@ -115,9 +116,14 @@ def check_names(
     wanted += [id_column] if id_column else []
     for name in wanted:
         if name not in schema:
-            # Its columns are not listed here: without a header line, their names would be the first row's cells.
+            # Listed only where the card knows one of them: without a header line, they would be the first row's cells.
+            known = any(other in schema for other in wanted)
+            listed = f"It has {', '.join([*schema][:30])}{' and more' if len(schema) > 30 else ''}." if known else ""
+            near = get_close_matches(name, list(schema), 1) if known else []
+            meant = f"Did you mean {near[0]!r}? " if near else ""
             raise InvalidTable(
-                f"the table has no column {name!r}.", hint="`saibot init TABLE` writes a card with its columns."
+                f"the table has no column {name!r}.",
+                hint=f"{meant}{listed}" or "`saibot init TABLE` writes a card with its columns.",
             )
 
 

@@ -6,11 +6,11 @@ is offered both ways, as numbers and as categories, and none is released that it
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 from saibot.privatize.blanks import BOUNDS, LEVELS
+from saibot.privatize.card_text import toml_key, toml_text
 from saibot.privatize.heading import read_names
 from saibot.privatize.read import open_table
 from saibot.privatize.text_file import is_text_file
@@ -34,7 +34,10 @@ def card_template(table: Path, *, header_is_names: bool = False) -> str:
         "[dataset]",
         f'name = "{name}"            # identity in the ledger and on the platform',
         'title = ""',
-        'individual = "one row"      # whom a row is about: "one patient", "one flight"',
+        'individual = "FILL"         # whom a row is about, and so who is protected: "one patient", "one flight"',
+        "rows_per_individual = FILL  # how many rows can be about one of them, at most: 1 only where nobody has two",
+        '# id = "FILL"               # the column that tells them apart, where one of them can have several rows',
+        "# max_rows = FILL           # how many rows there can be at most, a public number: with id, or with add-remove",
         'neighbours = "replace-one"  # or "add-remove", which also protects the number of rows and needs max_rows',
         "",
         "[budget]",
@@ -62,11 +65,11 @@ def _choices(columns: list[str]) -> list[str]:
         "# Columns whose lines stay as they are stay at home.",
         "[features]",
     ]
-    for column, label in _labels(columns).items():
-        named = f"column = {_text(column)}, " if label != column else ""
+    for column, label in feature_labels(columns).items():
+        named = f"column = {toml_text(column)}, " if label != column else ""
         lines += [
-            f"# {_key(label)} = {{ {named}bounds = {BOUNDS} }}",
-            f"# {_key(label)} = {{ {named}levels = {LEVELS} }}",
+            f"# {toml_key(label)} = {{ {named}bounds = {BOUNDS} }}",
+            f"# {toml_key(label)} = {{ {named}levels = {LEVELS} }}",
         ]
     return [*lines, ""]
 
@@ -75,23 +78,23 @@ def _typed(table: Path) -> list[str]:
     """A place for every column by its declared type."""
     schema = open_table(table).table.schema()
     lines = []
-    for column, label in _labels(list(schema)).items():
+    for column, label in feature_labels(list(schema)).items():
         kind = schema[column]
-        entry = [f"[features.{_key(label)}]"] + ([f"column = {_text(column)}"] if label != column else [])
+        entry = [f"[features.{toml_key(label)}]"] + ([f"column = {toml_text(column)}"] if label != column else [])
         if kind.is_numeric() or kind.is_boolean():
             bounds = "[0, 1]" if kind.is_boolean() else BOUNDS
             lines += [*entry, f'bounds = {bounds}   # public; or {{ buy = "0.1" }}', 'unit = ""', ""]
         elif kind.is_string():
             lines += [
-                f"# column {_text(column)} is text: list its public levels to use it as a feature, or use it as a key below"
+                f"# column {toml_text(column)} is text: list its public levels to make it a feature, or make it a key below"
             ]
             lines += [f"# {line}" for line in entry] + [f"# levels = {LEVELS}", ""]
         else:
-            lines += [f"# column {_text(column)} holds {kind}: use it as a key below", ""]
+            lines += [f"# column {toml_text(column)} holds {kind}: use it as a key below", ""]
     return lines
 
 
-def _labels(columns: list[str]) -> dict[str, str]:
+def feature_labels(columns: list[str]) -> dict[str, str]:
     """For every column the name of its feature, which has no mark of the algebra in it."""
     labels: dict[str, str] = {}
     for column in columns:
@@ -100,12 +103,3 @@ def _labels(columns: list[str]) -> dict[str, str]:
             label += "_"
         labels[column] = label
     return labels
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
-
-
-def _text(text: str) -> str:
-    """A TOML string on one line, whatever is in it: JSON's are that, but for one control character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -58,6 +58,8 @@ def protection(
         not_protected.append("An individual who owns several rows is protected less, in proportion.")
     if preparation == "bought":
         protected.append("The bounds that were not known beforehand: they were bought from the same budget.")
+    if preparation == "tuned":
+        not_protected.insert(0, "What the provider saw of its rows before this was chosen, unpaid. It is not private.")
     if preparation == "nonprivate":
         not_protected.insert(0, "This table was prepared by looking at its rows without paying for it. It is not private.")
     not_protected.append("Releases about the same individuals by other organisations, or under other names, add up.")

@@ -144,6 +144,8 @@ def _notes(sketch: Sketch, which: str) -> tuple[str, ...]:
         found.append(f"the {which} sketch has simulated noise: it is not private")
     if header.preparation.kind == "nonprivate":
         found.append(f"the {which} sketch was prepared from its rows without paying: it is not private")
+    if header.preparation.kind == "tuned":
+        found.append(f"the {which} sketch is of a card that was changed after a look at its rows: it is not private")
     return tuple(found)
 
 

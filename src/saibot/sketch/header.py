@@ -120,9 +120,12 @@ class Key(Part):
 
 
 class Preparation(Part):
-    """How rows were made ready. `bought` steps were paid from the budget; `nonprivate` ones were not paid at all."""
+    """How rows were made ready. `bought` steps were paid from the budget; `nonprivate` ones were not paid at all.
 
-    kind: Literal["public", "bought", "nonprivate"]
+    `tuned`: the card was changed after its provider had seen what the rows say about another one, and not paid for that.
+    """
+
+    kind: Literal["public", "bought", "tuned", "nonprivate"]
     steps: tuple[Text, ...] = ()
 
 

@@ -6,6 +6,7 @@ import hashlib
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from typing import Self
 
 import numpy as np
@@ -33,12 +34,33 @@ class LevelTable:
         return len(self.values)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sketch:
     """A header, the global blocks in it, and one table per key level (none for a union-only sketch)."""
 
     header: Header
     levels: tuple[LevelTable, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name}: {said}" for name, said in self._in_short().items())
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the same few lines as a table."""
+        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(said)}</td></tr>" for name, said in self._in_short().items())
+        return f"<table>{rows}</table>"
+
+    def _in_short(self) -> dict[str, str]:
+        header, key = self.header, self.header.key
+        by = "no key" if key is None else f"{key.name} ({len(self.levels[0]) - 1:,} keys)" if self.levels else key.name
+        names = ", ".join(self.features[:8]) + (f" and {len(self.features) - 8} more" if len(self.features) > 8 else "")
+        price = ", ".join(f"{name} {amount}" for name, amount in header.budget.items())
+        return {
+            "sketch": f"{header.dataset.name}, edition {header.edition}, by {by}",
+            "features": names,
+            "protects": f"{header.dataset.individual}, {price}, {header.neighbours}",
+            "preparation": header.preparation.kind + (", SIMULATED noise" if header.simulation else ""),
+            "digest": (header.digest or "not sealed")[:16],
+        }
 
     @property
     def digest(self) -> str:

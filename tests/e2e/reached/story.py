@@ -120,6 +120,20 @@ def at_home(root: Path) -> None:
     released(provider)
     provider.type("--version")
     provider.type("init", "stays.csv", "--out", "fresh.toml")
+    guided = (
+        "publish",
+        "stays.csv",
+        "--card",
+        "guided.toml",
+        "--name",
+        "guided",
+        "--individual",
+        "one stay",
+        "--key",
+        "ward",
+    )
+    guided += ("--domain", "wards.csv", "--feature", "nights", "--feature", "sex=f|m", "--epsilon", 2)
+    provider.type(*guided, "--out", "guided.saibot", "--yes")
     provider.type("plan", "--features", 2)
     provider.type("plan", "--features", 2, "--mechanism", "fpm-opt", "--delta", 0)
     provider.type("preview", "--rows", 4000, "--keys", 12)

@@ -49,7 +49,7 @@ def csv_with(text: str) -> Callable[[Path], Path]:
 Table = Callable[[Path], Any]
 NUMERIC = {"features": ("x", "y")}
 HOPELESS: dict[str, tuple[type[SaibotError], str, Table, dict[str, Any]]] = {
-    "unknown column": (InvalidTable, "no column 'x'", lambda _: rows().drop(columns="x"), {}),
+    "unknown column": (InvalidTable, "no column 'x'.* It has y, o, key", lambda _: rows().drop(columns="x"), {}),
     "unknown key column": (InvalidTable, "no column 'key'", lambda _: rows().drop(columns="key"), {}),
     "unknown feature": (InvalidCard, "no feature 'w'", lambda _: rows(), {"features": ("w",)}),
     "unknown key": (InvalidCard, "no key 'w'", lambda _: rows(), {"key": "w"}),

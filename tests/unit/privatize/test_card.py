@@ -202,7 +202,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a cap of 0": (changed("budget", "cap", to={"epsilon": "0"}), r"\[budget\].*greater than 0"),
     "a cap with delta 1": (changed("budget", "cap", to={"epsilon": "1", "delta": "1"}), r"\[budget\].*less than 1"),
     "a cap that is no number": (changed("budget", "cap", to={"epsilon": "much"}), r"\[budget\].*decimal"),
-    "a cap as a float": (changed("budget", "cap", to={"epsilon": 0.1}), r"\[budget.cap.epsilon\].*string"),
+    "a cap that is a truth": (changed("budget", "cap", to={"epsilon": True}), r"\[budget.cap.epsilon\].*string"),
     "no features": (changed("features", to={}), r"\[features\]"),
     "bounds upside down": (
         changed("features", "arr_delay", "bounds", to=[120, -30]),
@@ -337,7 +337,11 @@ def test_a_template_with_bounds_still_to_be_filled_in_says_so(tmp_path: Path) ->
     table = tmp_path / "rows.csv"
     table.write_text("x,y\n1,2\n", encoding="utf-8")
     path = tmp_path / "card.toml"
-    template = card_template(table)
+    template = (
+        card_template(table)
+        .replace('individual = "FILL"', 'individual = "one"')
+        .replace("individual = FILL", "individual = 1")
+    )
     path.write_text(template, encoding="utf-8")
     with pytest.raises(InvalidCard, match="no feature yet") as caught:
         Card.read(path)

@@ -367,6 +367,14 @@ def test_a_csv_without_a_header_line_is_refused_without_the_cells_of_its_first_r
     assert "4711" not in str(caught.value) and "4711" not in repr(caught.value)
 
 
+@pytest.mark.parametrize("backend", ["duckdb", "polars"])
+def test_two_columns_of_one_name_are_refused_by_their_places(backend: str, exact: Exact, tmp_path: Path) -> None:
+    source = wrong_file("rows.csv", b"x,SECRET-4711,o,SECRET-4711\n1,2,E,3\n")(tmp_path)
+    with pytest.raises(InvalidTable, match="columns 2 and 4 of the table have the same name") as caught:
+        exact(source, CARD, backend=backend)
+    assert "4711" not in str(caught.value)
+
+
 def test_opening_a_table_looks_at_no_row() -> None:
     """A query that would fail on its rows opens; it fails, without its cells, when it is run."""
     table = ibis.memtable({"x": ["SECRET-4711"]})

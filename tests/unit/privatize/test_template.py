@@ -51,6 +51,9 @@ def filled(template: str, *columns: str) -> str:
     """As a provider would: the first line of each of these columns, with bounds."""
     for column in columns:
         template = template.replace(f"# {column} = {{ bounds = [FILL, FILL] }}", f"{column} = {{ bounds = [0, 10] }}")
+    template = template.replace('individual = "FILL"', 'individual = "one flight"').replace(
+        "individual = FILL", "individual = 1"
+    )
     return template.replace("[FILL, FILL]", "[0, 10]")
 
 
@@ -76,11 +79,26 @@ def test_a_text_file_offers_every_column_both_ways_and_decides_nothing(text_file
     for column in ("delay", "hits", "late", "origin", "when"):
         assert f"# {column} = {{ bounds = [FILL, FILL] }}\n" in text
         assert f'# {column} = {{ levels = ["FILL", "FILL"] }}\n' in text
-    assert tomllib.loads(text)["features"] == {}
+    assert tomllib.loads(filled(text))["features"] == {}
+
+
+def test_who_is_protected_is_never_filled_in(table: Path, tmp_path: Path) -> None:
+    text = card_template(table)
+    lines = {line.split(" = ")[0].removeprefix("# "): line for line in text.splitlines() if " = " in line}
+    for field in ("individual", "rows_per_individual", "id", "max_rows"):
+        assert "FILL" in lines[field] and "#" in lines[field], "a blank, and a sentence beside it"
+    path = tmp_path / "card.toml"
+    path.write_text(filled(text, "delay").replace('individual = "one flight"', 'individual = "FILL"'), encoding="utf-8")
+    with pytest.raises(InvalidCard, match="still says FILL"):
+        Card.read(path)
 
 
 def test_either_choice_of_a_text_file_is_a_feature_once_it_is_filled_in(text_file: Path) -> None:
-    text = card_template(text_file)
+    text = (
+        card_template(text_file)
+        .replace('individual = "FILL"', 'individual = "one"')
+        .replace("individual = FILL", "individual = 1")
+    )
     choices = [line.removeprefix("# ") for line in text.splitlines() if re.match(r"# .* = \{.*FILL", line)]
     choices = [line for line in choices if not line.startswith("domain")]
     assert len(choices) == 2 * len(FRAME.columns)
