@@ -27,7 +27,7 @@ from saibot.platform.limits import Kind
 from saibot.platform.pages.session import session_token
 from saibot.platform.pages.sketch_facts import SketchReader
 from saibot.platform.pages.static_files import StaticFiles
-from saibot.platform.pages.views import ask, budget, catalogue, dataset, plan, searches, sign_in
+from saibot.platform.pages.views import ask, budget, catalogue, dataset, domain, plan, searches, sign_in
 from saibot.platform.pages.visit import Visit
 from saibot.platform.service import Platform
 from saibot.platform.storage.unavailable import is_away
@@ -79,6 +79,9 @@ def mount(app: FastAPI, platform: Platform) -> None:
     add("/datasets/{id}/sketch", dataset.sketch)
     add("/datasets/{id}/withdraw", budget.ask_withdrawal)
     add("/datasets/{id}/withdraw", budget.withdraw, method="POST")
+    add("/domains", domain.index)
+    add("/domains/{id:path}", domain.show)
+    add("/factors/{version}/{kind}", domain.factors)
     add("/ask", ask.show)
     add("/ask", ask.send, method="POST")
     add("/searches", searches.index)
@@ -134,7 +137,7 @@ async def _finished(request: Request, response: Response) -> Response:
         response.headers.setdefault(name, value)
     text = response.headers.get("content-type", "").startswith(("text/html", "application/json", "text/csv"))
     long = len(getattr(response, "body", b"")) >= COMPRESSED_FROM
-    if text and long and "gzip" in request.headers.get("accept-encoding", ""):
+    if text and long and "content-encoding" not in response.headers and "gzip" in request.headers.get("accept-encoding", ""):
         response.body = await run_in_threadpool(gzip.compress, bytes(response.body), 5)
         response.headers["content-encoding"] = "gzip"
         response.headers["content-length"] = str(len(response.body))
