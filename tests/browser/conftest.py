@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
-from saibot.domains import vocabulary
+from saibot.domains import named_domain
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
 from saibot.platform.api.app import app_of
@@ -201,7 +201,7 @@ def known_site(tmp_path_factory: pytest.TempPathFactory, sketches: Path) -> Iter
     assert platform.first_admin_token is not None
     made = Site("", platform, {"admin": platform.first_admin_token}, sketches)
     days = KeyDomain.of_dates(date(2013, 1, 1), date(2013, 12, 31))
-    for name, domain, rows in (("daily", days, 20_000), ("by-state", vocabulary("us-state"), 8000)):
+    for name, domain, rows in (("daily", days, 20_000), ("by-state", named_domain("us-state"), 8000)):
         found = world(real=True, domain=domain, rows_per_table=rows, tables=16, name=name)
         for number, sketch in enumerate(found.sketches):
             provider = f"agency-{number % 6}"

@@ -19,6 +19,7 @@ from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.errors import NotFound
 from saibot.platform.jobs.runner import Runner
 from saibot.platform.key_domains import KeyDomains
+from saibot.platform.key_values import KeyValues
 from saibot.platform.limits import Limits
 from saibot.platform.logs import Log
 from saibot.platform.metrics import Metrics
@@ -70,6 +71,7 @@ class Platform:
         opened = OpenedCorpus(corpus)
         self.relatives = Relatives(self.catalog, self.files, self.domains.registry, opened)
         self.key_domains = KeyDomains(self.catalog, self.domains, opened)
+        self.key_values = KeyValues(self.files, opened)
         self.publishing = Publishing(
             self.database,
             self.files,

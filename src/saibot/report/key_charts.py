@@ -9,7 +9,7 @@ from datetime import date
 import numpy as np
 
 from saibot.report.charts import POINT, Row, Spec, chart, name_axis
-from saibot.report.format import percent, with_error
+from saibot.report.format import number, percent, with_error
 
 MOST_BARS = 30
 MOST_POINTS = 1000  # of a line: more are not told apart on a screen, and neighbours are taken together
@@ -38,10 +38,12 @@ class OverKeys:
     unit: str = ""
     name: str = "value"
     shapes: MapShapes | None = None
+    better: np.ndarray | None = None  # the same with the help of the corpus
 
     def take(self, places: np.ndarray) -> OverKeys:
         some = None if self.errors is None else self.errors[places]
-        return replace(self, keys=[self.keys[i] for i in places], values=self.values[places], errors=some)
+        better = None if self.better is None else self.better[places]
+        return replace(self, keys=[self.keys[i] for i in places], values=self.values[places], errors=some, better=better)
 
     @property
     def kind(self) -> str:
@@ -57,7 +59,7 @@ class OverKeys:
     def rows(self) -> list[dict[str, object]]:
         """One for each key: value, two standard deviations of noise to either side, and both in words."""
         errors = np.zeros(len(self.values)) if self.errors is None else self.errors
-        return [
+        rows = [
             {
                 "key": key,
                 "value": _rounded(value),
@@ -66,8 +68,10 @@ class OverKeys:
                 "told": with_error(float(value), float(error) or None, self.unit),
             }
             for key, value, error in zip(self.keys, self.values, errors, strict=True)
-            if np.isfinite(value)
         ]
+        for row, better in zip(rows, () if self.better is None else self.better, strict=False):
+            row |= {"better": _rounded(better), "better_told": f"{number(float(better))} {self.unit}".rstrip()}
+        return [row for row, value in zip(rows, self.values, strict=True) if np.isfinite(value)]
 
 
 def over_keys(drawn: OverKeys, address: Callable[[str], str]) -> Spec:
@@ -96,6 +100,11 @@ def line(drawn: OverKeys) -> Spec:
     if drawn.errors is not None:
         band = {"type": "area", "color": "@chart-main", "opacity": 0.2}
         layers.insert(0, {"mark": band, "encoding": {"y": {"field": "low", **y}, "y2": {"field": "high"}}})
+    if drawn.better is not None:
+        layers.append({
+            "mark": {"type": "line", "color": "@chart-second", "strokeWidth": 1.5, "strokeDash": [5, 3]},
+            "encoding": {"y": {"field": "better", **y}},
+        })  # fmt: skip
     few = 8 if len(rows) > 8 else max(len(rows), 1)
     return chart(
         rows,
@@ -114,7 +123,11 @@ def line(drawn: OverKeys) -> Spec:
 
 
 def places(drawn: OverKeys, shapes: MapShapes, url: str) -> Spec:
-    """A map: how far each place is above or below the middle; places without a value stay pale."""
+    """A map: how far each place is above or below the middle; places without a value stay pale.
+
+    Values are those with the help of the corpus, where there are any.
+    """
+    drawn = drawn if drawn.better is None else replace(drawn, values=drawn.better, errors=None, better=None)
     rows: list[Row] = [
         {"id": shapes.number[str(row["key"])], **{name: row[name] for name in ("key", "value", "told")}}
         for row in drawn.rows()
@@ -171,6 +184,9 @@ def bars(drawn: OverKeys) -> Spec:
     if drawn.errors is not None:
         rule = {"type": "rule", "strokeWidth": 2, "color": "@chart-second"}
         layers.insert(1, {"mark": rule, "encoding": {"x": {"field": "low", **x}, "x2": {"field": "high"}}})
+    if drawn.better is not None:
+        point = {**POINT, "shape": "diamond", "size": 70, "color": "@chart-second"}
+        layers.append({"mark": point, "encoding": {"x": {"field": "better", **x}, "tooltip": _tooltip(drawn)}})
     if not signed and drawn.errors is not None:
         layers = layers[1:]  # a bar from 0 would hide that values far from 0 hardly differ
         for layer in layers:
@@ -218,8 +234,9 @@ def _thinned(drawn: OverKeys) -> OverKeys:
     starts = np.linspace(0, size, MOST_POINTS, endpoint=False).astype(int)
     counts = np.diff(np.append(starts, size))
     values = np.add.reduceat(drawn.values, starts) / counts
+    better = None if drawn.better is None else np.add.reduceat(drawn.better, starts) / counts
     errors = None if drawn.errors is None else np.sqrt(np.add.reduceat(drawn.errors**2, starts)) / counts
-    return replace(drawn, keys=[drawn.keys[i] for i in starts], values=values, errors=errors)
+    return replace(drawn, keys=[drawn.keys[i] for i in starts], values=values, errors=errors, better=better)
 
 
 def _title(drawn: OverKeys) -> str:
@@ -227,7 +244,8 @@ def _title(drawn: OverKeys) -> str:
 
 
 def _tooltip(drawn: OverKeys) -> list[Spec]:
-    return [{"field": "key"}, {"field": "told", "title": drawn.name}]
+    helped = [] if drawn.better is None else [{"field": "better_told", "title": "with the corpus"}]
+    return [{"field": "key"}, {"field": "told", "title": drawn.name}, *helped]
 
 
 def _rounded(value: float) -> float:

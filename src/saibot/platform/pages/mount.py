@@ -27,7 +27,7 @@ from saibot.platform.limits import Kind
 from saibot.platform.pages.session import session_token
 from saibot.platform.pages.sketch_facts import SketchReader
 from saibot.platform.pages.static_files import StaticFiles
-from saibot.platform.pages.views import ask, budget, catalogue, dataset, domain, plan, searches, sign_in
+from saibot.platform.pages.views import ask, budget, catalogue, dataset, domain, plan, searches, sign_in, values
 from saibot.platform.pages.visit import Visit
 from saibot.platform.service import Platform
 from saibot.platform.storage.unavailable import is_away
@@ -77,6 +77,9 @@ def mount(app: FastAPI, platform: Platform) -> None:
     add("/", catalogue.show)
     add("/datasets/{id}", partial(dataset.show, reader=reader))
     add("/datasets/{id}/sketch", dataset.sketch)
+    add("/datasets/{id}/rows", values.rows)
+    add("/datasets/{id}/chart", values.chart)
+    add("/datasets/{id}/values.{kind}", values.download)
     add("/datasets/{id}/withdraw", budget.ask_withdrawal)
     add("/datasets/{id}/withdraw", budget.withdraw, method="POST")
     add("/domains", domain.index)

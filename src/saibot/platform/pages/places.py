@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from saibot.domains import vocabulary
+from saibot.domains import named_domain
 from saibot.errors import InvalidDomain
 from saibot.report.key_charts import MapShapes
 
@@ -43,11 +43,11 @@ def map_file(name: str) -> Path | None:
 
 
 def _by_number(domain: str) -> Callable[[], dict[str, int]]:
-    return lambda: {key: int(key) for key in vocabulary(domain).values}
+    return lambda: {key: int(key) for key in named_domain(domain).values}
 
 
 def _states() -> dict[str, int]:
-    states = vocabulary("us-state")
+    states = named_domain("us-state")
     return {key: int(number) for key, number in zip(states.values, dict(states.parents)["fips"], strict=True)}
 
 

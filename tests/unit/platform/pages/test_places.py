@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from saibot.domains import vocabulary
+from saibot.domains import named_domain
 from saibot.platform.errors import NotFound
 from saibot.platform.pages.places import map_file, shapes_of
 from saibot.platform.pages.render import static_file
@@ -27,7 +27,7 @@ def test_nearly_every_key_has_a_shape(domain: str, without: int) -> None:
     assert shapes is not None
     document = json.loads(static_file(shapes.file).read_bytes())
     drawn = {one.get("id") for one in document["objects"][shapes.objects]["geometries"]}
-    missing = [key for key in vocabulary(domain).values if shapes.number[key] not in drawn]
+    missing = [key for key in named_domain(domain).values if shapes.number[key] not in drawn]
     assert len(missing) <= without
 
 

@@ -37,5 +37,5 @@ addEventListener("resize", () => {
   }, 100);
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-addEventListener("saibot:redraw", drawAll);
+addEventListener("saibot:redraw", (event) => event.detail ? draw(event.detail) : drawAll());
 await drawAll();

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from saibot.platform.pages.sketch_facts import SketchFacts, SketchReader
+from saibot.platform.pages.views import values
 from saibot.platform.pages.visit import Visit
 from saibot.report import sketch_charts, words
 
@@ -20,12 +21,14 @@ def show(visit: Visit, reader: SketchReader) -> Response:
     features = _features(dataset, profile)
     names = [feature["name"] for feature in features]
     correlations = profile["correlations"] if profile and len(names) > 1 else None
+    found = visit.platform.key_values.of(dataset["digest"])
     mechanism, layout = words.mechanism(dataset["mechanism"], dataset["layout"])
     return visit.page(
         "dataset.html",
         here="catalogue",
         dataset=dataset,
         facts=facts,
+        values=values.section(dataset["id"], found, visit.request.query_params) if found is not None else None,
         features=features,
         profile_chart=sketch_charts.profile(features) if profile else None,
         correlations=correlations,
