@@ -27,7 +27,19 @@ from saibot.platform.limits import Kind
 from saibot.platform.pages.session import session_token
 from saibot.platform.pages.sketch_facts import SketchReader
 from saibot.platform.pages.static_files import StaticFiles
-from saibot.platform.pages.views import ask, budget, catalogue, dataset, domain, plan, searches, sign_in, values
+from saibot.platform.pages.views import (
+    admin,
+    ask,
+    budget,
+    catalogue,
+    dataset,
+    domain,
+    plan,
+    provider,
+    searches,
+    sign_in,
+    values,
+)
 from saibot.platform.pages.visit import Visit
 from saibot.platform.service import Platform
 from saibot.platform.storage.unavailable import is_away
@@ -82,6 +94,7 @@ def mount(app: FastAPI, platform: Platform) -> None:
     add("/datasets/{id}/values.{kind}", values.download)
     add("/datasets/{id}/withdraw", budget.ask_withdrawal)
     add("/datasets/{id}/withdraw", budget.withdraw, method="POST")
+    add("/providers/{name:path}", partial(provider.show, reader=reader))
     add("/domains", domain.index)
     add("/domains/{id:path}", domain.show)
     add("/factors/{version}/{kind}", domain.factors)
@@ -96,7 +109,9 @@ def mount(app: FastAPI, platform: Platform) -> None:
     add("/searches/{id}/result.html", searches.as_report)
     add("/sketches/{digest}", searches.to_dataset)
     add("/budget", partial(budget.show, reader=reader))
-    add("/tokens/{id}/revoke", budget.revoke, method="POST")
+    add("/account", sign_in.account)
+    add("/admin", admin.show)
+    add("/tokens/{id}/revoke", admin.revoke, method="POST")
     add("/plan", plan.show)
     add("/plan/preview.json", plan.numbers)
     add("/sign-in", sign_in.show)

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 
 from saibot.domains.naming import domain_name
 from saibot.platform.errors import NotFound
+from saibot.platform.pages.markdown import markdown_html, markdown_text
 from saibot.platform.pages.places import FILES as MAPS
 from saibot.platform.pages.places import map_file
 from saibot.report.html import environment
@@ -24,7 +25,7 @@ STATIC = Path(__file__).parent / "static"
 @cache
 def pages() -> Environment:
     made = environment("saibot.platform.pages")
-    made.filters["prose"] = prose
+    made.filters |= {"prose": prose, "markdown": markdown_html, "without_markdown": markdown_text}
     made.filters["domain_name"] = domain_name
     made.globals |= {"asset": asset}
     return made

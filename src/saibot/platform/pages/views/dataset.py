@@ -6,6 +6,8 @@ from typing import Any
 
 from starlette.responses import Response
 
+from saibot.platform.pages import cite
+from saibot.platform.pages.history import history
 from saibot.platform.pages.sketch_facts import SketchFacts, SketchReader
 from saibot.platform.pages.views import values
 from saibot.platform.pages.visit import Visit
@@ -28,6 +30,10 @@ def show(visit: Visit, reader: SketchReader) -> Response:
         here="catalogue",
         dataset=dataset,
         facts=facts,
+        siblings=_siblings(visit, dataset),
+        versions=history(dataset["versions"], reader),
+        citation=cite.sentence(dataset, visit.origin),
+        bibtex=cite.bibtex(dataset, visit.origin),
         values=values.section(dataset["id"], found, visit.request.query_params) if found is not None else None,
         features=features,
         profile_chart=sketch_charts.profile(features) if profile else None,
@@ -41,6 +47,12 @@ def show(visit: Visit, reader: SketchReader) -> Response:
         snippet=_snippet(visit.origin, dataset),
         own=visit.caller.signed_in and (dataset["provider"] == visit.caller.name or visit.caller.has("admin")),
     )
+
+
+def _siblings(visit: Visit, dataset: dict[str, Any]) -> list[dict[str, Any]]:
+    """The same table by other keys."""
+    found = visit.platform.catalog.siblings(visit.caller, dataset["provider"], dataset["name"])
+    return [other for other in found if other["id"] != dataset["id"]]
 
 
 def sketch(visit: Visit) -> Response:
