@@ -15,7 +15,7 @@ from saibot.platform.catalog import Filter
 Open = Callable[..., Page]
 PAGES = (
     *("catalogue", "nothing found", "dataset", "no key", "ask", "plan", "budget", "withdraw"),
-    *("searches", "result", "sign-in", "error"),
+    *("providers/united", "account", "searches", "result", "sign-in", "error"),
 )
 
 
@@ -50,6 +50,13 @@ def test_no_page_has_a_serious_finding_or_needs_sideways_scrolling(
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             found[f"{name}: wider than the screen"] = []
     assert found == {}
+
+
+def test_the_page_of_an_admin_has_no_serious_finding_either(visit: Open) -> None:
+    page = visit("/admin", user="admin", width=390)
+    report = Axe().run(page, options={"resultTypes": ["violations"]}).response
+    assert [v["id"] for v in report["violations"] if v["impact"] in ("serious", "critical")] == []
+    assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
 def test_everything_can_be_done_with_the_keyboard_alone(visit: Open, site: Any) -> None:

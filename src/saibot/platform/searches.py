@@ -33,6 +33,8 @@ from saibot.safe_file import sync_folder, write_safely
 from saibot.wire import ErrorFacts, Question, Search
 from saibot.wire.search import OVER, Progress
 
+STATUSES = ("queued", "running", *OVER)
+
 
 @dataclass
 class Live:
@@ -109,6 +111,14 @@ class Searches:
         with self._database.read() as connection:
             rows = connection.execute(query).mappings().all()
         return Page([self._shown(row) for row in rows[:limit]], [rows[limit - 1]["number"]] if len(rows) > limit else None)
+
+    def by_status(self, caller: Caller) -> dict[str, int]:
+        """How many searches there are of each status, for whoever runs the platform."""
+        caller.need("admin")
+        query = select(searches.c.status, func.count()).group_by(searches.c.status)
+        with self._database.read() as connection:
+            found = {status: int(number) for status, number in connection.execute(query)}
+        return {status: found.get(status, 0) for status in STATUSES}
 
     def show(self, caller: Caller, id: str) -> Search:
         return self._shown(self._row(caller, id))

@@ -18,9 +18,12 @@ from saibot.platform.domains import RegisteredDomains
 from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.errors import NotFound
 from saibot.platform.jobs.runner import Runner
+from saibot.platform.key_domains import KeyDomains
+from saibot.platform.key_values import KeyValues
 from saibot.platform.limits import Limits
 from saibot.platform.logs import Log
 from saibot.platform.metrics import Metrics
+from saibot.platform.opened_corpus import OpenedCorpus
 from saibot.platform.publishing import Publishing, Visibility
 from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.relatives import Relatives
@@ -65,7 +68,10 @@ class Platform:
         self.domains.restore_copies()
         self.catalog = Catalog(self.database)
         self.shards = Shards(self.database, self.files, corpus, self.log)
-        self.relatives = Relatives(self.catalog, self.files, self.domains.registry, corpus)
+        opened = OpenedCorpus(corpus)
+        self.relatives = Relatives(self.catalog, self.files, self.domains.registry, opened)
+        self.key_domains = KeyDomains(self.catalog, self.domains, opened)
+        self.key_values = KeyValues(self.files, opened)
         self.publishing = Publishing(
             self.database,
             self.files,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from saibot.estimate.factors import FactorValues, Readings
-from saibot.estimate.lookup import lookup_values
+from saibot.estimate.lookup import LookupValues, lookup_values
 from saibot.search.shard import OPEN, TEXT, ShardRows, concatenate
 from saibot.search.shared_factors import SharedFactors
 from saibot.sketch import KeyDomain, Sketch
@@ -42,10 +42,7 @@ def pack_for_all(
 
 def plain_rows(sketch: Sketch, domain: KeyDomain | None) -> ShardRows:
     """What a sketch says by itself."""
-    header = sketch.header
-    levels = domain.with_levels(header.key.levels) if domain and header.key and header.key.levels else None
-    parents = [levels.parent_index(i + 1) for i in range(len(levels.level_names))] if levels else []
-    found = lookup_values(sketch, parents)
+    header, found = sketch.header, own_values(sketch, domain)
     m = len(header.features)
     text = {
         "digest": [sketch.digest] * m,
@@ -64,6 +61,13 @@ def plain_rows(sketch: Sketch, domain: KeyDomain | None) -> ShardRows:
     deviations = (found.values - found.prior_mean[:, None]).astype(np.float32)
     extra = {OPEN: np.ones((m, 1), np.float32)} if header.open else {}
     return ShardRows({name: np.array(text[name], dtype=object) for name in TEXT}, numbers, deviations, extra)
+
+
+def own_values(sketch: Sketch, domain: KeyDomain | None) -> LookupValues:
+    """The values that a sketch gives by itself, with its coarser key levels where their domain is known."""
+    key = sketch.header.key
+    levels = domain.with_levels(key.levels) if domain and key and key.levels else None
+    return lookup_values(sketch, [levels.parent_index(i + 1) for i in range(len(levels.level_names))] if levels else [])
 
 
 def shared_rows(shared: SharedFactors, group: int | None, dataset: str) -> ShardRows:

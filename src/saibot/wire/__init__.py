@@ -5,7 +5,7 @@ from these, so a field that is added or renamed here is so everywhere.
 """
 
 from saibot.wire.account import Account, NewToken, Role, Token
-from saibot.wire.dataset import CorpusEntry, Dataset, ShownDataset
+from saibot.wire.dataset import CorpusEntry, Dataset, JoinKeyPart, ShownDataset
 from saibot.wire.domain import Domain
 from saibot.wire.factors import FactorsEntry
 from saibot.wire.options import InvalidOption, Question, SearchOptions
@@ -28,6 +28,7 @@ __all__ = [
     "FactorsEntry",
     "Identity",
     "InvalidOption",
+    "JoinKeyPart",
     "JoinsWith",
     "Measured",
     "NewColumn",
