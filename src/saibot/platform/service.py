@@ -79,7 +79,7 @@ class Platform:
             self.catalog,
             settings,
             published=self._after_publishing,
-            confirmed=self._after_confirming,
+            changed=self._after_changing,
             remove=self.shards.remove,
         )
         self.searches = Searches(self.database, self.trail, settings, settings.data / "searches", self.metrics)
@@ -194,7 +194,7 @@ class Platform:
         self.start()
         self.shards.wake()
 
-    def _after_confirming(self) -> None:
+    def _after_changing(self) -> None:
         self.start()
         self.shards.wake()
 
