@@ -65,4 +65,6 @@ def test_a_citation_names_version_digest_and_budget_and_stays_one_entry() -> Non
     assert entry.startswith("@misc{weather-service-nyc-weather-v2,") and "title = {Weather of NewYork}" in entry
     assert entry.count("{") == entry.count("}")
     public = dataset | {"budget": None, "open": True, "source": "Census Bureau, 2020"}
-    assert all("Census Bureau, 2020" in text and "epsilon" not in text for text in (sentence(public, ""), bibtex(public, "")))
+    assert all(
+        "Census Bureau, 2020" in text and "epsilon" not in text for text in (sentence(public, ""), bibtex(public, ""))
+    )
