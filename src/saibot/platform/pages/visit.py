@@ -26,6 +26,7 @@ DONE = {  # what a page says after a form was sent; the address names the messag
     "signed-in": "You are signed in.",
     "signed-out": "You are signed out.",
     "withdrawn": "The dataset is withdrawn. Its sketch is gone from storage and from searches.",
+    "described": "What you say of the dataset is saved.",
     "cancelled": "The search is cancelled.",
     "removed": "The search and its result are removed.",
     "revoked": "The token is revoked.",
