@@ -137,6 +137,7 @@ SCENES: dict[str, tuple[str | None, Scene]] = {
     "provider": (None, at("/providers/weather-service")),
     "account": ("united", at("/account")),
     "admin": ("admin", at("/admin")),
+    "describe": ("united", dataset("united", "/about")),
     "withdraw": ("united", dataset("united", "/withdraw")),
     "plan": (None, at("/plan?rows=100000&keys=365&features=2&epsilon=1")),
     "plan-refused": (None, at("/plan?epsilon=-1")),

@@ -14,17 +14,17 @@ from saibot.platform.catalog import Filter
 
 Open = Callable[..., Page]
 PAGES = (
-    *("catalogue", "nothing found", "dataset", "no key", "ask", "plan", "budget", "withdraw"),
+    *("catalogue", "nothing found", "dataset", "no key", "ask", "plan", "budget", "withdraw", "describe"),
     *("providers/united", "account", "searches", "result", "sign-in", "error"),
 )
 
 
 def address(site: Any, name: str) -> str:
     """Where a page of the list is on this site."""
-    if name in ("dataset", "withdraw", "no key"):
+    if name in ("dataset", "withdraw", "describe", "no key"):
         provider = "port-authority" if name == "no key" else "united"
         listed = site.platform.catalog.list(site.caller("united"), Filter(provider=provider)).items
-        return f"/datasets/{json.loads(listed[0])['id']}" + ("/withdraw" if name == "withdraw" else "")
+        return f"/datasets/{json.loads(listed[0])['id']}" + {"withdraw": "/withdraw", "describe": "/about"}.get(name, "")
     if name == "result":
         return f"/searches/{site.found_by('united')}"
     known = {"catalogue": "/", "nothing found": "/?q=unicorns", "error": "/datasets/nowhere"}

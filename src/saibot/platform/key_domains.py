@@ -25,8 +25,7 @@ from saibot.platform.catalog import Catalog, Filter
 from saibot.platform.domains import RegisteredDomains
 from saibot.platform.errors import NotFound
 from saibot.platform.opened_corpus import OpenedCorpus, Stamp
-from saibot.search.loadings import Loading, explained, strongest
-from saibot.search.packed_rows import shared_rows
+from saibot.search.packed_rows import Loading, shared_rows, strongest
 from saibot.search.shared_factors import SharedFactors
 from saibot.wire import Domain, JoinKeyPart
 
@@ -61,10 +60,6 @@ class SharedKnowledge:
     shared: SharedFactors
     names: tuple[str, ...]  # ids of the domains of its parts
     sketches: int  # with this key, taught or not
-
-    @property
-    def explained(self) -> np.ndarray:
-        return explained(self.shared)
 
     @property
     def columns(self) -> np.ndarray:
@@ -152,7 +147,10 @@ class KeyDomains:
 
     def _most_loaded(self, version: str, stamp: Stamp) -> list[list[Loading]]:
         corpus = self._corpus.at(stamp)
-        return [] if corpus is None else strongest(corpus, corpus.factors_named(version), most=LOADED)
+        if corpus is None:
+            return []
+        shared = corpus.factors_named(version)
+        return strongest(corpus.shards(shared.key), shared, most=LOADED)
 
     def _without_datasets(self, id: str) -> list[JoinKeyPart]:
         """The list that an id names by itself: spelled out, shipped, or registered, the latest version first."""

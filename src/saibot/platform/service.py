@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 from sqlalchemy import func, select
 
+from saibot.platform.about import SaidOfTables
 from saibot.platform.accounts import Accounts, Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.catalog import Catalog
@@ -72,6 +73,7 @@ class Platform:
         self.relatives = Relatives(self.catalog, self.files, self.domains.registry, opened)
         self.key_domains = KeyDomains(self.catalog, self.domains, opened)
         self.key_values = KeyValues(self.files, opened)
+        self.said = SaidOfTables(self.database, self.trail, self.catalog)
         self.publishing = Publishing(
             self.database,
             self.files,
@@ -113,6 +115,7 @@ class Platform:
 
     def withdraw(self, caller: Caller, id: str) -> None:
         self.publishing.withdraw(caller, id)
+        self.said.sweep()
         self._profile.cache_clear()
 
     def confirm(self, caller: Caller, id: str, digest: str) -> Dataset:
@@ -186,6 +189,7 @@ class Platform:
         self.searches.tidy()
         gone = self.publishing.tidy()
         if gone:
+            self.said.sweep()
             self.log.info("withdrawn", datasets=gone)
         self.accounts.note_uses()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from saibot.search.corpus import Corpus
 from saibot.search.learning import learn
-from saibot.search.loadings import explained, strongest
+from saibot.search.packed_rows import strongest
 from saibot.search.shared_factors import SharedFactors
 from tests.support.shared_tables import providers_of, world
 
@@ -28,7 +29,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Corpus, SharedFacto
 
 def test_what_factors_explain_and_what_is_left_to_each_table_make_up_the_whole(known: tuple[Corpus, SharedFactors]) -> None:
     _, shared = known
-    shares = explained(shared)
+    shares = shared.explained
     assert len(shares) == shared.rank and (np.diff(shares) <= 0).all(), "the factor that explains most comes first"
     assert shares.sum() + shared.grouped.everyone.shares.sum() == pytest.approx(1, abs=1e-6)
     assert 0.5 < shares.sum() < 1, "four fifths of these tables is shared"
@@ -36,7 +37,7 @@ def test_what_factors_explain_and_what_is_left_to_each_table_make_up_the_whole(k
 
 def test_the_share_of_a_table_is_its_squared_correlation_with_the_factor(known: tuple[Corpus, SharedFactors]) -> None:
     corpus, shared = known
-    found = strongest(corpus, shared, most=5)
+    found = strongest(corpus.shards(shared.key), shared, most=5)
     assert [len(each) for each in found] == [5] * shared.rank
     values = {
         str(digest): row[:-1]
@@ -55,7 +56,6 @@ def test_the_share_of_a_table_is_its_squared_correlation_with_the_factor(known: 
 
 def test_a_table_whose_values_do_not_differ_loads_on_nothing(known: tuple[Corpus, SharedFactors]) -> None:
     corpus, shared = known
-    flat = [shard.take(np.arange(1)) for shard in corpus.shards(shared.key)][:1]
-    still = type(flat[0])(flat[0].text, flat[0].numbers, np.zeros_like(flat[0].values), {}, flat[0].factors)
-    bare = type("Bare", (), {"shards": staticmethod(lambda id: [still])})()
-    assert [one[0].share for one in strongest(bare, shared, most=1)] == [0.0] * shared.rank
+    shard = corpus.shards(shared.key)[0].take(np.arange(1))
+    still = replace(shard, values=np.zeros_like(shard.values))
+    assert [one[0].share for one in strongest([still], shared, most=1)] == [0.0] * shared.rank

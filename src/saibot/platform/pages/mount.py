@@ -28,6 +28,7 @@ from saibot.platform.pages.session import session_token
 from saibot.platform.pages.sketch_facts import SketchReader
 from saibot.platform.pages.static_files import StaticFiles
 from saibot.platform.pages.views import (
+    about,
     admin,
     ask,
     budget,
@@ -93,6 +94,8 @@ def mount(app: FastAPI, platform: Platform) -> None:
     add("/datasets/{id}/rows", values.rows)
     add("/datasets/{id}/chart", values.chart)
     add("/datasets/{id}/values.{kind}", values.download)
+    add("/datasets/{id}/about", about.show)
+    add("/datasets/{id}/about", about.change, method="POST")
     add("/datasets/{id}/withdraw", budget.ask_withdrawal)
     add("/datasets/{id}/withdraw", budget.withdraw, method="POST")
     add("/providers/{name:path}", partial(provider.show, reader=reader))

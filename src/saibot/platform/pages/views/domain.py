@@ -91,7 +91,7 @@ def _brief(facts: KeyDomainFacts, known: SharedKnowledge, chosen: bool) -> dict[
         "version": known.shared.version,
         "taught": len(known.shared.taught),
         "sketches": known.sketches,
-        "explained": float(known.explained.sum()),
+        "explained": float(known.shared.explained.sum()),
         "chosen": chosen,
         "href": address(facts.part.domain, keys=_keys(facts), version=known.shared.version) + "#shared",
     }
@@ -109,7 +109,7 @@ def _factor(visit: Visit, facts: KeyDomainFacts, known: SharedKnowledge, asked: 
             "explained": float(share),
             "href": address(facts.part.domain, keys=_keys(facts), version=known.shared.version, factor=each) + "#shared",
         }
-        for each, share in enumerate(known.explained, start=1)
+        for each, share in enumerate(known.shared.explained, start=1)
     ]
     return {
         "number": number,
