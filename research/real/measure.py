@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +19,26 @@ import numpy as np
 import pandas as pd
 
 from research.real.protocol import DELTA, asks_on, library, lookup_records, tasks_on
+from research.real.world import World
 from saibot.privacy import Budget
 
 
 def measured(tables: Path, epsilon: str, *, runs: int, seed: int, only: Sequence[str] = (), out: Path | None = None) -> Any:
     """A record for each request, run, split, kind of request and ranking."""
     books, found = library(tables), pd.read_csv(out) if out is not None and out.exists() else pd.DataFrame()
-    for number, task in enumerate(tasks_on(books.tables)):
-        if only and task.label not in only:
+    tasks = [(number, task) for number, task in enumerate(tasks_on(books.tables)) if not only or task.label in only]
+    worlds: dict[str, World] = {}
+    for run, (number, task) in product(range(runs), tasks):  # all requests once, then again: what is there is balanced
+        done = found[(found["task"] == task.label) & (found["number"] == run)] if len(found) else found
+        if len(done):
             continue
-        for run in range(runs):
-            done = found[(found["task"] == task.label) & (found["number"] == run)] if len(found) else found
-            if len(done):
-                continue
-            rng = np.random.default_rng((seed, number, run))
-            records = lookup_records(asks_on(books.world(task), ("rows", "keys")), Budget(epsilon, DELTA), runs=1, rng=rng)
-            latest = pd.DataFrame(records).assign(task=task.label, number=run)
-            found = pd.concat([found, latest], ignore_index=True)
-            if out is not None:
-                found.to_csv(out, index=False)
-            print(task.label, f"run {run + 1} of {runs}", flush=True)
+        world = worlds[task.label] = worlds.get(task.label) or books.world(task)
+        rng = np.random.default_rng((seed, number, run))
+        records = lookup_records(asks_on(world, ("rows", "keys")), Budget(epsilon, DELTA), runs=1, rng=rng)
+        found = pd.concat([found, pd.DataFrame(records).assign(task=task.label, number=run)], ignore_index=True)
+        if out is not None:
+            found.to_csv(out, index=False)
+        print(task.label, f"run {run + 1} of {runs}", flush=True)
     return found
 
 
