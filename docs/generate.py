@@ -273,6 +273,11 @@ name, in a range or in a list, the result asks whether they are the same thing i
 `range:hour-of-day:0:23`, and so on. A card names a range by its id, or by
 `domain = {{ range = [1, 15], of = "department" }}`.
 
+## Keys that nobody has a list of
+
+`domain = {{ find = "city" }}` in a card finds the keys in the rows, privately, and pays for it from the budget. The list is
+called `found:city:` and eight letters that tell it from what others found. Lists of two names never join each other.
+
 ## Lists of your own
 
 `saibot domains import wards.csv --id city-wards --key ward --levels district,borough` checks a CSV or Parquet file and

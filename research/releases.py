@@ -22,12 +22,13 @@ from saibot.privatize import Card, Prepared, ReleaseRequest
 from saibot.privatize.aggregate import ExactStatistics, Rows
 from saibot.privatize.assemble import assemble
 from saibot.privatize.bounds import QUARTILES, WIDE, Choices, choice_unit, feature_by_ranks, prices, with_quantiles
-from saibot.privatize.component import component_of, release_plans
+from saibot.privatize.component import component_of
 from saibot.privatize.grid import Grid, box_fits, clip_length
 from saibot.privatize.noise import NoiseSource
 from saibot.privatize.read import Source, open_table
 from saibot.privatize.release import choose_grid, release, value_count
 from saibot.privatize.schema import Column, KeyPartColumn, ReleaseKey, resolve_features
+from saibot.privatize.shares import release_plans
 from saibot.semiring import Basis, lift
 from saibot.sketch import Feature, KeyDomain, Sketch
 
@@ -95,7 +96,8 @@ class Release:
         )
         if component is None and not self._shares:
             return planned(main), None
-        return release_plans(main, self._rows.columns, component, self._shares)
+        plans = release_plans(main, self._rows.columns, component, self._shares)
+        return plans.release, plans.component
 
     @cached_property
     def _ready(self) -> Prepared:

@@ -156,7 +156,13 @@ class _Drawing:
             asked["calibration"] = "analytic"
         budget = Budget(BUYING if bought else "1", "0" if pure else "1e-6")
         versions = self._versions(columns, adding=adding, by_id=by_id)
-        return Case(name, columns, card, asked, budget, others, versions, int(self.rng.integers(len(others) + 1)))
+        place = int(self.rng.integers(len(others) + 1))
+        # Drawn last, so that cases are what they were before keys could be found.
+        if asked["key"] == "k0" and "levels" not in card["keys"]["k0"] and not pure and self.chance(0.2):
+            card["keys"]["k0"] = {"domain": {"find": "things", "buy": "0.3"}}
+            budget = Budget(BUYING, "1e-6")  # with which the few rows of a case are enough
+            asked |= {"calibration": "analytic"} if "calibration" in asked else {}
+        return Case(name, columns, card, asked, budget, others, versions, place)
 
     def _features(self, columns: dict[str, ColumnKind], card: dict[str, Any], *, least: int) -> None:
         for number in range(int(self.rng.integers(least, 4))):

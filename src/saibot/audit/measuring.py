@@ -7,6 +7,7 @@ enough to disprove it.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -17,14 +18,17 @@ import numpy as np
 from saibot.audit.cases import Case
 from saibot.audit.sources import SourceKind
 from saibot.audit.worst_pairs import exact_vector, noise_vector
+from saibot.domains import KeyDomain
 from saibot.errors import SaibotError
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.mechanisms import Plan
+from saibot.privacy.mechanisms.found_keys import FindingPlan
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize import bounds
 from saibot.privatize.aggregate import ExactStatistics, Rows, aggregate
-from saibot.privatize.checking import prepare
+from saibot.privatize.checking import prepare, with_found_keys
 from saibot.privatize.component import component_of
+from saibot.privatize.key_search import count_individuals
 from saibot.privatize.read import TableLike
 from saibot.privatize.release import NoisyStatistics, choose_grid
 from saibot.privatize.release_request import Prepared
@@ -33,6 +37,8 @@ from saibot.privatize.schema import Column, numeric_feature
 ARITHMETIC = 1e-9  # what floats lose between a plan and its check
 FAR, TOUCHED, REFUSAL, FACTS = "moved too far", "touches too many numbers", "refusal differs", "a public fact differs"
 _TYPICAL = (0.0, 10.0)  # bounds and component that both tables of a pair are given as if bought: any will do
+_TYPICAL_KEYS = [str(number) for number in range(10)]
+_PLACES = 1 << 14
 _WINDOW = np.linspace(-16.0, 16.0, 129)
 
 
@@ -117,6 +123,10 @@ def compare(one: MeasuredTable | RefusedTable, other: MeasuredTable | RefusedTab
 def _parts(ready: Prepared, noise_factor: float) -> Iterable[NoisyPart]:
     """All that a release of this request reads from the rows, in the order in which it does."""
     rows = ready.rows
+    if ready.finding is not None:
+        yield _counted(rows, ready.finding, noise_factor)
+        ready = with_found_keys(ready, KeyDomain.of_found("typical", _TYPICAL_KEYS))
+        rows = ready.rows
     for column in rows.columns:
         if column.name in ready.bought:
             yield from _scores(rows, column, ready.request.neighbours)
@@ -133,6 +143,17 @@ def _parts(ready: Prepared, noise_factor: float) -> Iterable[NoisyPart]:
         rows = replace(rows, component=component_of(flat, rows, facts, 1.0))
     exact = aggregate(rows, ready.grid, order=ready.request.order)
     yield _statistics("the release", exact, ready.plan, noise_factor)
+
+
+def _counted(rows: Rows, plan: FindingPlan, noise_factor: float) -> NoisyPart:
+    """The counts that keys are found by, each at a place of its own that only its text decides."""
+    part = rows.key.to_find if rows.key else None
+    assert part is not None
+    counts = count_individuals(rows, part, each=plan.keys_each)
+    values = np.zeros(_PLACES)
+    for key, individuals in zip(counts.keys, counts.individuals, strict=True):
+        values[int(hashlib.sha256(key.encode()).hexdigest(), 16) % _PLACES] += individuals
+    return NoisyPart("the counts that keys are found by", values / (plan.sigma * noise_factor), plan.mu, 2, 0.0, plan.moved)
 
 
 def _scores(rows: Rows, column: Column, neighbours: Neighbours) -> Iterable[NoisyPart]:

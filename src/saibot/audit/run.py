@@ -15,6 +15,7 @@ from saibot import __version__
 from saibot.audit.cases import tight_cases
 from saibot.audit.choices import audit_choices
 from saibot.audit.comparing import Bench, Broken, CaseOutcome, case_of, sweep
+from saibot.audit.key_attack import audit_found_keys
 from saibot.audit.likelihood_ratio import Finding, RescaledNoise, audit_all
 from saibot.audit.minimise import minimised, shown
 from saibot.audit.noisy import NoisyFinding, audit_releases, noisy_cases
@@ -130,7 +131,9 @@ def run_audit(terms: AuditTerms, *, folder: Path | None = None, tell: Tell = lam
     noise = None if terms.noise_factor == 1.0 else RescaledNoise(terms.noise_factor)
     mechanisms = audit_all(releases=terms.releases, noise=noise, tell=tell)
     tell("attacking the choice of bounds", None)
-    choices = audit_choices(releases=terms.releases, noise=noise or OpenDPNoise())
+    bought = audit_choices(releases=terms.releases, noise=noise or OpenDPNoise())
+    tell("attacking the search for keys", None)
+    bought += audit_found_keys(releases=terms.releases, noise=noise or OpenDPNoise())
     cases = noisy_cases()
     chosen = cases if terms.all_releases else cases[:4]
     releases = audit_releases(
@@ -139,7 +142,7 @@ def run_audit(terms: AuditTerms, *, folder: Path | None = None, tell: Tell = lam
     promises = all_promises(tell)
     compared = sum(outcome.compared for outcome in outcomes) - before
     return Audit(
-        terms, tuple(outcomes), examples, (*mechanisms, *choices), tuple(releases), tuple(promises), seconds, compared
+        terms, tuple(outcomes), examples, (*mechanisms, *bought), tuple(releases), tuple(promises), seconds, compared
     )
 
 

@@ -9,7 +9,7 @@ import typer
 
 from saibot.cli import options
 from saibot.cli.home import open_ledger
-from saibot.cli.plan import show_bounds, show_plan
+from saibot.cli.plan import show_bounds, show_finding, show_plan
 from saibot.cli.show import JsonOption, ask_provider, print_json, progress
 from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
 from saibot.report.format import number
@@ -97,6 +97,7 @@ def privatize(
             print_json(found.to_json())
             return
         show_plan(found.plan)
+        show_finding(found.ready.finding)
         show_bounds(found.ready.bought, found.plan)
         would = f"would draw noise for {found.values:,} numbers and charge {request.budget}"
         if found.repeated:
@@ -165,6 +166,9 @@ def _report(released: Released, path: Path, dataset: str) -> None:
     typer.echo(f"wrote {path} ({number(len(released.content) / 1024)} KiB, digest {released.sketch.digest[:12]})")
     if not released.repeated:
         typer.echo(f"charged {dataset}: ε={header.budget['epsilon']}, δ={header.budget['delta']} under {header.neighbours}")
+    if not header.assumptions.key_domain_public and header.key is not None:
+        (part,) = header.key.parts
+        typer.echo(f"found {part.size:,} keys of {part.name}: the list {part.domain}, kept on this machine.")
     if header.preparation.kind == "nonprivate":
         typer.echo("NOT PRIVATE: its preparation read the rows without paying. Platforms refuse this sketch.")
     typer.echo(f"next: `saibot inspect {path}` shows what it says; `saibot ledger {dataset}` what is left.")

@@ -18,6 +18,7 @@ from saibot.privatize import Card, DryRun, dry_run
 from saibot.privatize.read import TableLike
 from saibot.privatize.schema import resolve_domain
 from saibot.sketch import KeyDomain, Sketch, write_sketch
+from saibot.sketch.listed import listed_domain
 from saibot.wire import Dataset, Domain
 
 VISIBILITIES = ("public", "restricted")
@@ -148,11 +149,15 @@ def _checked(sketch: Sketch | Path | str, card: Card | Path | str | None, visibi
 def _domains(card: Card, sketch: Sketch) -> list[KeyDomain]:
     """The listed domains of the sketch's key; a card that gives other keys is not the sketch's."""
     found = []
-    for part in sketch.header.key.parts if sketch.header.key else ():
+    for number, part in enumerate(sketch.header.key.parts if sketch.header.key else ()):
         if generated_domain(part.domain) is not None:
             continue
         facts = card.keys.get(part.name)
-        domain = resolve_domain(facts.domain, card.folder) if facts is not None and facts.domain is not None else None
+        domain = None
+        if facts is not None and facts.domain is not None and facts.domain.find is not None:
+            domain = listed_domain(sketch, number)  # what was found travels with the sketch
+        elif facts is not None and facts.domain is not None:
+            domain = resolve_domain(facts.domain, card.folder)
         if domain is None or domain.digest != part.digest:
             raise InvalidInput(
                 f"the card does not give the key domain {part.domain!r} of the sketch.",

@@ -22,8 +22,9 @@ from saibot.errors import InvalidDomain
 OTHER = "__other__"
 _SEPARATOR = "\x1f"
 MAX_KEYS = 5_000_000
+FOUND = "found:"
 RANGE_NAME = "[a-z][a-z0-9_-]{0,39}"  # what the numbers of a range count: `department`
-_NAMED_RANGE = re.compile(rf"range:({RANGE_NAME}):-?[0-9]+:-?[0-9]+")
+_NAMED = re.compile(rf"range:({RANGE_NAME}):-?[0-9]+:-?[0-9]+|{FOUND}({RANGE_NAME}):[0-9a-f]{{8}}")
 _YEARS = re.compile(r"years:[0-9]{4}:[0-9]{4}")
 
 
@@ -91,6 +92,12 @@ class KeyDomain:
             )
         name = "" if of is None else f"{of}:"
         return cls(f"range:{name}{first}:{last}", 1, tuple(str(n) for n in range(first, last + 1)))
+
+    @classmethod
+    def of_found(cls, name: str, values: Sequence[str], *, version: int = 1) -> KeyDomain:
+        """Keys that were found in the rows of a table. Others find other keys, so the id tells the list as well."""
+        keys = tuple(sorted(values))
+        return cls(f"{FOUND}{name}:{keys_digest(keys)[:8]}", version, keys)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -197,10 +204,10 @@ def level_domain(domain: KeyDomain, level: str) -> KeyDomain:
 def range_name(id: str) -> str | None:
     """What the numbers of a range count: `department` of `range:department:1:15`; None of `range:1:15` and other ids.
 
-    Years are a range as well, `years:2010:2019`.
+    Years are a range as well, `years:2010:2019`. Keys that were found in rows are called by their provider in the same way.
     """
-    match = _NAMED_RANGE.fullmatch(id)
-    return match[1] if match is not None else "year" if _YEARS.fullmatch(id) else None
+    match = _NAMED.fullmatch(id)
+    return match[1] or match[2] if match is not None else "year" if _YEARS.fullmatch(id) else None
 
 
 def keys_digest(values: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from saibot.domains import OTHER
 from saibot.privacy.account import Standing
 from saibot.privacy.budget import plain
+from saibot.privacy.mechanisms.found_keys import FindingPlan
 from saibot.privatize import paper
 from saibot.privatize.aggregate import Rows
 from saibot.privatize.bounds import price_in_words
@@ -47,7 +48,7 @@ def assemble(
         assumptions=Assumptions(
             rows_per_individual=facts.rows_per_individual,
             row_count_public=ready.row_count is not None,
-            key_domain_public=True,
+            key_domain_public=ready.finding is None,
             bounds_public=not request.paper_preparation,
             noise="simulated" if simulated else "exact-integer",
         ),
@@ -76,7 +77,8 @@ def _types(rows: Rows) -> Types:
 def _preparation(ready: Prepared, features: list[Feature], rows: Rows) -> Preparation:
     if ready.request.paper_preparation:
         return Preparation(kind="nonprivate", steps=paper.STEPS)
-    steps = [
+    steps = [] if ready.finding is None else [_found_in_words(ready.finding, rows)]
+    steps += [
         f"bounds of {name} bought for {price_in_words(price, ready.request.budget)}" for name, price in ready.bought.items()
     ]
     if ready.component_plan is not None:
@@ -84,6 +86,12 @@ def _preparation(ready: Prepared, features: list[Feature], rows: Rows) -> Prepar
         share = plain(ready.component_plan.request.share)
         steps.append(f"principal component of {made_of} bought for a share of {share}")
     return Preparation(kind="bought" if steps else "public", steps=tuple(steps))
+
+
+def _found_in_words(finding: FindingPlan, rows: Rows) -> str:
+    (part,) = rows.key_parts
+    price = f"μ={finding.mu:.3g} and δ={plain(finding.delta)}"
+    return f"keys of {part.name} found for {price}: those that about {finding.least_individuals} individuals or more have"
 
 
 def _header_key(key: ReleaseKey | None) -> Key | None:

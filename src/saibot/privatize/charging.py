@@ -40,6 +40,7 @@ def charge_for(ready: Prepared, resolved: Resolved, ledger: Ledger, share: Share
         neighbours=request.neighbours,
         unit=facts.id,
         cap=request.card.budget.limit if request.card.budget else None,
+        aside=request.card.budget.keys if request.card.budget else None,
         asked=request.budget,
         events=ready.events,
         source=ready.source,

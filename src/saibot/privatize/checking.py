@@ -9,14 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from saibot.errors import InvalidInput, InvalidTable
+from saibot.domains import KeyDomain
+from saibot.errors import InvalidInput, InvalidTable, SaibotError
 from saibot.privacy.ledger import Ledger
-from saibot.privacy.mechanisms import Plan, PlanRequest, mechanism_named
+from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan, mechanism_named
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize import bounds, paper
 from saibot.privatize.aggregate import Rows, count_rows
-from saibot.privatize.component import release_plans
 from saibot.privatize.grid import Grid, box_fits, check_bounds, clip_length
+from saibot.privatize.key_search import check_enough_individuals, known_list, with_domain
 from saibot.privatize.read import TableLike, open_table
 from saibot.privatize.release import MAX_BITS, choose_grid, value_count
 from saibot.privatize.release_request import Prepared, Progress, ReleaseRequest, Resolved
@@ -29,6 +30,7 @@ from saibot.privatize.schema import (
     resolve_features,
     resolve_key,
 )
+from saibot.privatize.shares import release_plans
 
 
 def resolve(request: ReleaseRequest) -> Resolved:
@@ -52,6 +54,7 @@ def prepare(
 ) -> Prepared:
     """Check a request against its table and plan it. Charges nothing, draws nothing."""
     resolved = resolve(request)
+    resolved = _with_known_keys(resolved, ledger)
     columns, key, facts = resolved.columns, resolved.key, request.card.dataset
     progress("reading the table's columns", None)
     needed = [column.column for column in columns] + [part.column for part in (key.parts if key else ())]
@@ -72,13 +75,48 @@ def prepare(
         )
     most_rows = _most_rows(request, row_count)
     bought = bounds.prices(columns, request.budget) if not request.paper_preparation else {}
-    plans = release_plans(replace(resolved.plan_request, rows=row_count), columns, resolved.component, bought)
-    grid = choose_grid(plans[0], most_rows=most_rows)
-    _check_grid(rows, plans[0], grid)
+    to_find = key.to_find if key else None
+    planned = replace(resolved.plan_request, rows=row_count)
+    plans = release_plans(planned, columns, resolved.component, bought, to_find=to_find, dataset=facts)
+    grid = choose_grid(plans.release, most_rows=most_rows)
+    _check_grid(rows, plans.release, grid)
     bounds.check_enough_rows(bought, most_rows, facts.rows_per_individual)
-    draws = value_count(plans[0], key.level_sizes if key else ())
+    if plans.finding is not None:
+        assert to_find is not None
+        check_enough_individuals(plans.finding, to_find, most_rows)
+    draws = value_count(plans.release, key.level_sizes if key else ())
     fingerprint = ledger.fingerprint(source.content())
-    return Prepared(request, rows, *plans, bought, row_count, most_rows, grid, draws, fingerprint)
+    numbers = (row_count, most_rows, grid, draws, fingerprint)
+    return Prepared(request, rows, plans.release, plans.component, bought, *numbers, plans.finding)
+
+
+def with_found_keys(ready: Prepared, domain: KeyDomain) -> Prepared:
+    """A release whose keys were found meanwhile. How noise is divided may depend on their number; what it costs does not."""
+    assert ready.rows.key is not None
+    key = with_domain(ready.rows.key, domain)
+    plan = make_plan(replace(ready.plan.request, keys=_planned_keys(ready.plan.request, key)))
+    grid = choose_grid(plan, most_rows=ready.most_rows)
+    rows, draws = replace(ready.rows, key=key), value_count(plan, key.level_sizes)
+    found = replace(ready, rows=rows, plan=plan, grid=grid, draws=draws)
+    if found.events != ready.events:
+        raise SaibotError("internal: the number of keys changed what a release costs; nothing was released.")
+    return found
+
+
+def _with_known_keys(resolved: Resolved, ledger: Ledger) -> Resolved:
+    """Keys that were found on this machine before, under the name in the card, need not be found again."""
+    key = resolved.key
+    part = key.to_find if key is not None else None
+    if key is None or part is None or part.to_find is None or (known := known_list(part.to_find, ledger.home)) is None:
+        return resolved
+    key = with_domain(key, known)
+    planned = replace(resolved.plan_request, keys=_planned_keys(resolved.plan_request, key))
+    return replace(resolved, key=key, plan_request=planned)
+
+
+def _planned_keys(request: PlanRequest, key: ReleaseKey | None) -> tuple[int, ...]:
+    """The public sizes of the key levels that a plan reads. Keys that have yet to be found are none."""
+    return key.level_sizes if request.layout_facts.levels and key is not None and key.to_find is None else ()
 
 
 def _public_count(rows: Rows, progress: Progress) -> int:
@@ -130,7 +168,7 @@ def _plan_request(request: ReleaseRequest, columns: list[Column], key: ReleaseKe
         allocation=request.allocation,
         levels=len(key.level_sizes) if layout.levels and key else 1,
         rows_per_individual=facts.rows_per_individual,
-        keys=key.level_sizes if layout.levels and key else (),
+        keys=key.level_sizes if layout.levels and key and key.to_find is None else (),
     )
 
 

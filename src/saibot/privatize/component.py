@@ -1,8 +1,7 @@
 """A principal component whose direction is bought from the budget.
 
 The second moments of the features are released once with the `joint` mechanism (layout `union`), at a share of the budget;
-direction, centre and spread of the component are post-processing of them. Shares are of mu^2, which adds up under
-composition, or of epsilon for Laplace noise.
+direction, centre and spread of the component are post-processing of them.
 """
 
 from __future__ import annotations
@@ -10,42 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import ROUND_FLOOR, Decimal
 
 import numpy as np
 
-from saibot.privacy.budget import exact_decimal
 from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
 from saibot.privatize.aggregate import Rows, aggregate
-from saibot.privatize.bounds import share_left
 from saibot.privatize.card import ComponentFacts
 from saibot.privatize.noise import NoiseSource
 from saibot.privatize.release import NoisyStatistics, choose_grid, release
 from saibot.privatize.schema import Column, default_bound_squared, twelve_digits
 from saibot.sketch.header import Feature
-
-
-def release_plans(
-    main: PlanRequest, columns: list[Column], component: ComponentFacts | None, bought: dict[str, Decimal]
-) -> tuple[Plan, Plan | None]:
-    """The plan of the release, and that of the moments a component is bought with. What bounds cost is taken off both."""
-    if component is not None:
-        # Each of the two plans knows how many numbers the other touches: the ledger adds them up.
-        moments = moments_plan(main, columns)
-        main = replace(main, extra_touched=moments.touched)
-    whole = make_plan(main)
-    share = share_left(bought, whole) if bought else main.share
-    if component is None:
-        return (make_plan(replace(main, share=share)) if bought else whole), None
-    fraction = exact_decimal(component.buy, name="buy")
-    extra = whole.touched - moments.touched
-    purchase = replace(moments.request, share=_part(share, fraction), extra_touched=extra)
-    return make_plan(replace(main, share=_part(share, 1 - fraction))), make_plan(purchase)
-
-
-def _part(share: Decimal, fraction: Decimal) -> Decimal:
-    """A fraction of a share, rounded down: its parts must not come to more than it."""
-    return (share * fraction).quantize(Decimal("1e-20"), rounding=ROUND_FLOOR)
 
 
 def moments_plan(request: PlanRequest, columns: list[Column]) -> Plan:

@@ -12,14 +12,16 @@ from dataclasses import dataclass, field, replace
 from saibot.errors import InvalidInput, SaibotError
 from saibot.privacy.account import LedgerEntry
 from saibot.privacy.ledger import Ledger
+from saibot.privacy.mechanisms.found_keys import FindingPlan
 from saibot.privatize import bounds
 from saibot.privatize.aggregate import ExactStatistics, Rows, aggregate, check_room
 from saibot.privatize.assemble import assemble
 from saibot.privatize.charging import charge_for, recorded_share, release_identity, sketch_path
-from saibot.privatize.checking import prepare, resolve
+from saibot.privatize.checking import prepare, resolve, with_found_keys
 from saibot.privatize.component import buy_component
 from saibot.privatize.doubts import Doubt, doubts, go_on
 from saibot.privatize.grid import Grid
+from saibot.privatize.key_search import find_keys
 from saibot.privatize.known_rows import samples_of
 from saibot.privatize.noise import NoiseSource, OpenDPNoise
 from saibot.privatize.read import TableLike
@@ -80,6 +82,11 @@ def privatize(
         id=ready.rows.id_column,
     )
     notes = doubts(ready, charge, ledger, found, samples, as_written)
+    if resolved.key is not None and resolved.key.to_find is not None and ready.rows.key is not None and not ready.finding:
+        listed = ready.rows.key.parts[0].domain
+        notes.append(
+            Doubt(f"{listed.id} was found on this machine before: its {len(listed):,} keys are used, and cost nothing.")
+        )
     for doubt in notes:
         if (doubt.asked or doubt.wasteful) and not request.yes and not ask(doubt):
             raise InvalidInput(
@@ -88,6 +95,8 @@ def privatize(
     entry = ledger.charge(charge)
     standing = ledger.standing(charge.account, entry) if request.model == "central" else None
     ledger.remember(samples, account=charge.account, split=share.split if share else None)
+    if ready.finding is not None:
+        ready = _found(ready, ready.finding, ledger, noise, progress)
     rows, told = ready.rows, tuple[str, ...]()
     if ready.buys_nothing:
         noisy = release(found, ready.plan, noise, most_rows=ready.most_rows, done=_counter(progress, ready.draws))
@@ -147,6 +156,14 @@ def _read(ready: Prepared, progress: Progress) -> ExactStatistics:
     if ready.component_plan is not None:
         check_room(found.rows, choose_grid(ready.component_plan, most_rows=ready.most_rows), 2)
     return found
+
+
+def _found(ready: Prepared, plan: FindingPlan, ledger: Ledger, noise: NoiseSource, progress: Progress) -> Prepared:
+    """The release with the keys that are found in its rows."""
+    part = ready.rows.key.to_find if ready.rows.key else None
+    assert part is not None
+    progress(f"finding keys of {part.name}", None)
+    return with_found_keys(ready, find_keys(ready.rows, part, plan, noise, ledger.home))
 
 
 def _buy(ready: Prepared, noise: NoiseSource, progress: Progress) -> tuple[Rows, tuple[str, ...]]:

@@ -11,6 +11,7 @@ from saibot.errors import InvalidInput, UnsupportedPlan
 from saibot.privacy.budget import Budget, plain
 from saibot.privacy.events import Event
 from saibot.privacy.mechanisms import DEFAULT, Plan, PlanRequest
+from saibot.privacy.mechanisms.found_keys import FindingPlan
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize.aggregate import Rows
 from saibot.privatize.bounds import bounds_event
@@ -65,6 +66,12 @@ def _check_one_can_do_it_alone(request: ReleaseRequest) -> None:
             "bounds are bought from all rows together, which the local model does not have.",
             hint="It needs a card with public bounds.",
         )
+    key = card.keys.get(request.key) if request.key is not None else None
+    if key is not None and key.domain is not None and key.domain.find is not None:
+        raise InvalidInput(
+            "keys are found from all rows together, which the local model does not have.",
+            hint="It needs a card with a public list of keys.",
+        )
     if card.component is not None or request.paper_preparation:
         raise InvalidInput(
             "a component is found from all rows together, which the local model does not have.",
@@ -97,15 +104,17 @@ class Prepared:
     grid: Grid
     draws: int
     source: bytes = field(repr=False)
+    finding: FindingPlan | None = None  # how the keys are found, where they have to be
 
     @property
     def buys_nothing(self) -> bool:
-        """Whether bounds and features are public: the exact sums are then known before anything is drawn."""
-        return not self.bought and self.component_plan is None
+        """Whether keys, bounds and features are public: the exact sums are then known before anything is drawn."""
+        return not self.bought and self.component_plan is None and self.finding is None
 
     @property
     def events(self) -> tuple[Event, ...]:
-        paid: list[Event] = [bounds_event(price, self.request.budget) for price in self.bought.values()]
+        paid: list[Event] = [self.finding.event] if self.finding else []
+        paid += [bounds_event(price, self.request.budget) for price in self.bought.values()]
         paid += self.component_plan.events if self.component_plan else ()
         return (*paid, *self.plan.events)
 
@@ -117,6 +126,7 @@ class Prepared:
             "rows": self.row_count,
             "values": self.draws,
             "events": [event.to_json() for event in self.events],
+            "finding": self.finding.to_json() if self.finding else None,
             "plan": self.plan.to_json(),
             "grid": asdict(self.grid) | {"bound_squared": plain(self.grid.bound_squared)},
         }
