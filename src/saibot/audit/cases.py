@@ -157,11 +157,13 @@ class _Drawing:
         budget = Budget(BUYING if bought else "1", "0" if pure else "1e-6")
         versions = self._versions(columns, adding=adding, by_id=by_id)
         place = int(self.rng.integers(len(others) + 1))
-        # Drawn last, so that cases are what they were before keys could be found.
+        # Drawn last, so that cases are what they were before keys could be found and several components kept.
         if asked["key"] == "k0" and "levels" not in card["keys"]["k0"] and not pure and self.chance(0.2):
             card["keys"]["k0"] = {"domain": {"find": "things", "buy": "0.3"}}
             budget = Budget(BUYING, "1e-6")  # with which the few rows of a case are enough
             asked |= {"calibration": "analytic"} if "calibration" in asked else {}
+        if "component" in card:
+            card["component"]["keep"] = 1 + int(self.rng.integers(len(card["component"]["of"])))
         return Case(name, columns, card, asked, budget, others, versions, place)
 
     def _features(self, columns: dict[str, ColumnKind], card: dict[str, Any], *, least: int) -> None:

@@ -27,7 +27,7 @@ from saibot.privacy.neighbours import Neighbours
 from saibot.privatize import bounds
 from saibot.privatize.aggregate import ExactStatistics, Rows, aggregate
 from saibot.privatize.checking import prepare, with_found_keys
-from saibot.privatize.component import component_of
+from saibot.privatize.component import components_of
 from saibot.privatize.key_search import count_individuals
 from saibot.privatize.read import TableLike
 from saibot.privatize.release import NoisyStatistics, choose_grid
@@ -140,7 +140,7 @@ def _parts(ready: Prepared, noise_factor: float) -> Iterable[NoisyPart]:
         assert facts is not None
         count = len(rows.columns)
         flat = NoisyStatistics((), {0: np.ones(1), 1: np.zeros(count), 2: np.eye(count)[np.triu_indices(count)]})
-        rows = replace(rows, component=component_of(flat, rows, facts, 1.0))
+        rows = replace(rows, components=components_of(flat, rows, facts, 1.0))
     exact = aggregate(rows, ready.grid, order=ready.request.order)
     yield _statistics("the release", exact, ready.plan, noise_factor)
 

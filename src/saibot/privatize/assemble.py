@@ -35,7 +35,7 @@ def assemble(
     header = Header(
         dataset=TableFacts(name=facts.name, title=facts.title, description=facts.description, individual=facts.individual),
         edition=edition,
-        features=(rows.component,) if rows.component else tuple(features),
+        features=rows.components or tuple(features),
         key=_header_key(rows.key),
         budget=request.budget.to_json(),  # type: ignore[arg-type]
         neighbours=request.neighbours,
@@ -84,7 +84,8 @@ def _preparation(ready: Prepared, features: list[Feature], rows: Rows) -> Prepar
     if ready.component_plan is not None:
         made_of = ", ".join(feature.name for feature in features)
         share = plain(ready.component_plan.request.share)
-        steps.append(f"principal component of {made_of} bought for a share of {share}")
+        many = "" if len(rows.components) == 1 else f"{len(rows.components)} "
+        steps.append(f"{many}principal component{'s' if many else ''} of {made_of} bought for a share of {share}")
     return Preparation(kind="bought" if steps else "public", steps=tuple(steps))
 
 

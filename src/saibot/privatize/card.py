@@ -214,10 +214,14 @@ class BudgetFacts(CardPart):
 
 
 class ComponentFacts(CardPart):
-    """[component]: replace several numeric features by their principal component, its direction bought from the budget."""
+    """[component]: replace several numeric features by their principal components, whose directions are bought.
+
+    All directions come from one purchase; each one that is kept is a feature of the release, and adds to its noise.
+    """
 
     name: Label = "component"
     of: tuple[Label, ...] = Field(min_length=2)
+    keep: int = Field(default=1, ge=1)  # directions, those with the largest spread; several are called component1, ...
     buy: str = "0.2"
     spread: float = Field(default=1.5, gt=0, le=10)  # clip at this many (private) standard deviations
 
@@ -225,7 +229,14 @@ class ComponentFacts(CardPart):
     def _share(self) -> Self:
         if not _is_share(self.buy):
             raise ValueError("buy must be a share of the budget between 0 and 1, such as '0.2'")
+        if self.keep > len(set(self.of)):
+            raise ValueError(f"there are {len(set(self.of))} directions to keep, one for each feature, not {self.keep}")
         return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the features of the release are called."""
+        return (self.name,) if self.keep == 1 else tuple(f"{self.name}{number}" for number in range(1, self.keep + 1))
 
 
 class Card(CardPart):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from saibot.privacy.account import Charge, Share
 from saibot.privacy.ledger import Ledger
+from saibot.privatize.card import Card
 from saibot.privatize.read import TableLike
 from saibot.privatize.release_request import Prepared, ReleaseRequest, Resolved
 from saibot.sketch import SUFFIX
+
+ADDED_TO_DOMAINS = ("find", "buy", "each", "individuals")
 
 
 def release_identity(resolved: Resolved, ledger: Ledger) -> bytes:
@@ -19,7 +23,7 @@ def release_identity(resolved: Resolved, ledger: Ledger) -> bytes:
     """
     request, key = resolved.request, resolved.key
     identity = {
-        "card": request.card.model_dump(mode="json", exclude={"budget"}),
+        "card": _as_it_always_was(request.card),
         "plan": resolved.plan_request.to_json(),
         "budget": request.budget.to_json(),
         "domains": [part.domain.digest for part in key.parts] if key else [],
@@ -29,6 +33,18 @@ def release_identity(resolved: Resolved, ledger: Ledger) -> bytes:
         "model": request.model,
     }
     return ledger.fingerprint([json.dumps(identity, sort_keys=True).encode()])
+
+
+def _as_it_always_was(card: Card) -> dict[str, Any]:
+    """The card without the fields that were added later and say nothing in it: it asks for what it asked for before."""
+    document = card.model_dump(mode="json", exclude={"budget"})
+    for key in document["keys"].values():
+        for name in ADDED_TO_DOMAINS if key["domain"] is not None else ():
+            if key["domain"][name] is None:
+                del key["domain"][name]
+    if document["component"] is not None and document["component"]["keep"] == 1:
+        del document["component"]["keep"]
+    return document
 
 
 def charge_for(ready: Prepared, resolved: Resolved, ledger: Ledger, share: Share | None) -> Charge:

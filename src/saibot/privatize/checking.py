@@ -39,6 +39,8 @@ def resolve(request: ReleaseRequest) -> Resolved:
     component = card.component if not request.paper_preparation else None
     chosen = component.of if component and not request.features else request.features
     columns = resolve_features(card, chosen)
+    if component and len(columns) < component.keep:
+        raise InvalidInput(f"{len(columns)} features have no {component.keep} components.", hint="Name more with --feature.")
     if component and any(column.facts.levels is not None for column in columns):
         raise InvalidInput("a component is made of numeric features.", hint="Leave categorical ones out of its list.")
     key = resolve_key(card, request.key)
@@ -64,7 +66,7 @@ def prepare(
     check_names(columns, key, facts.id, schema)
     check_types(columns, key, schema)
     secret = ledger.secret(f"rows kept in {facts.account or facts.name}")
-    rows = Rows(source, columns, None, key, facts.id, facts.rows_per_individual, secret)
+    rows = Rows(source, columns, (), key, facts.id, facts.rows_per_individual, secret)
     if request.paper_preparation:
         rows = paper.prepare_as_in_paper(rows)
     row_count = _public_count(rows, progress) if resolved.plan_request.row_count_public else None
@@ -79,7 +81,7 @@ def prepare(
     planned = replace(resolved.plan_request, rows=row_count)
     plans = release_plans(planned, columns, resolved.component, bought, to_find=to_find, dataset=facts)
     grid = choose_grid(plans.release, most_rows=most_rows)
-    _check_grid(rows, plans.release, grid)
+    _check_grid(rows, plans.release, grid, _directions(request, columns))
     bounds.check_enough_rows(bought, most_rows, facts.rows_per_individual)
     if plans.finding is not None:
         assert to_find is not None
@@ -153,12 +155,12 @@ def _plan_request(request: ReleaseRequest, columns: list[Column], key: ReleaseKe
         )
     if request.bound is not None and not (request.bound.is_finite() and request.bound > 0):
         raise InvalidInput("the norm bound must be greater than 0.", hint="Leave --bound out for the default.")
-    single = len(columns) > 1 if request.paper_preparation else request.card.component is not None
-    squared = request.bound**2 if request.bound else Decimal(1) if single else default_bound_squared(columns)
+    reduced = _directions(request, columns)
+    squared = request.bound**2 if request.bound else Decimal(reduced) if reduced else default_bound_squared(columns)
     return PlanRequest(
         mechanism=request.mechanism,
         layout=layout.name,
-        features=1 if single else len(columns),
+        features=reduced or len(columns),
         bound_squared=squared,
         order=request.order,
         budget=request.budget,
@@ -172,11 +174,18 @@ def _plan_request(request: ReleaseRequest, columns: list[Column], key: ReleaseKe
     )
 
 
-def _check_grid(rows: Rows, plan: Plan, grid: Grid) -> None:
+def _directions(request: ReleaseRequest, columns: list[Column]) -> int:
+    """To how many principal components the columns are reduced; 0 where they are released themselves."""
+    if request.paper_preparation:
+        return 1 if len(columns) > 1 else 0
+    return request.card.component.keep if request.card.component is not None else 0
+
+
+def _check_grid(rows: Rows, plan: Plan, grid: Grid, directions: int) -> None:
     """What preparation would refuse later, when the budget may have been spent: bounds and a norm bound too small for it."""
     for column in rows.columns:
         if column.feature is not None and column.feature.kind == "numeric":
             check_bounds(column.feature, Grid(MAX_BITS, grid.bound_squared))  # a component is bought on a grid of its own
-    card_features = rows.card_features if plan.request.features > 1 else 1
+    card_features = directions or rows.card_features
     if not box_fits(grid, card_features):
         clip_length(grid, columns=plan.request.features, card_features=card_features)

@@ -18,7 +18,7 @@ from saibot.privatize.aggregate import ExactStatistics, Rows, aggregate, check_r
 from saibot.privatize.assemble import assemble
 from saibot.privatize.charging import charge_for, recorded_share, release_identity, sketch_path
 from saibot.privatize.checking import prepare, resolve, with_found_keys
-from saibot.privatize.component import buy_component
+from saibot.privatize.component import buy_components
 from saibot.privatize.doubts import Doubt, doubts, go_on
 from saibot.privatize.grid import Grid
 from saibot.privatize.key_search import find_keys
@@ -151,7 +151,7 @@ def _read(ready: Prepared, progress: Progress) -> ExactStatistics:
         for column in ready.rows.columns
     ]
     grid = Grid(_REHEARSED_BITS, default_bound_squared(columns))
-    found = aggregate(replace(ready.rows, columns=columns, component=None), grid, order=1)
+    found = aggregate(replace(ready.rows, columns=columns, components=()), grid, order=1)
     check_room(found.rows, ready.grid, ready.request.order)
     if ready.component_plan is not None:
         check_room(found.rows, choose_grid(ready.component_plan, most_rows=ready.most_rows), 2)
@@ -182,10 +182,10 @@ def _buy(ready: Prepared, noise: NoiseSource, progress: Progress) -> tuple[Rows,
     if ready.component_plan is not None:
         facts = request.card.component
         assert facts is not None
-        progress("buying the principal component", None)
+        progress("buying principal components", None)
         counter = _counter(progress, 1)
-        feature = buy_component(rows, ready.component_plan, facts, noise, most_rows=ready.most_rows, done=counter)
-        rows = replace(rows, component=feature)
+        found = buy_components(rows, ready.component_plan, facts, noise, most_rows=ready.most_rows, done=counter)
+        rows = replace(rows, components=found)
     return rows, tuple(told)
 
 

@@ -122,7 +122,7 @@ def at_home(root: Path) -> None:
     provider.type("privatize", "more.csv", "--card", "mixed.toml", "--key", "ward", "--out", "mixed.saibot")
     unlisted = (provider.folder / "card.toml").read_text().replace('"stays"', '"unlisted"').split("[keys")[0]
     (provider.folder / "unlisted.toml").write_text(unlisted + '\n[keys.ward]\ndomain = { find = "ward" }\n')
-    provider.type("privatize", "stays.csv", "--card", "unlisted.toml", "--key", "ward", "--out", "unlisted.saibot")
+    provider.type("privatize", "stays.csv", "--card", "unlisted.toml", "--key", "ward", "--feature", "nights")
     teachers = []
     for number in range(9):  # enough tables by one key to learn what they have in common
         name = f"clinic{number}"
