@@ -57,8 +57,8 @@ def components_of(moments: NoisyStatistics, rows: Rows, facts: ComponentFacts, c
     features = []
     for name, (direction, lower, upper) in zip(facts.names, found, strict=True):
         weights = {column.name: twelve_digits(weight) for column, weight in zip(rows.columns, direction, strict=True)}
-        bounds = {"lower": twelve_digits(lower), "upper": twelve_digits(upper)}
-        features.append(Feature(name=name, kind="component", weights=weights, **bounds))
+        lower, upper = twelve_digits(lower), twelve_digits(upper)
+        features.append(Feature(name=name, kind="component", lower=lower, upper=upper, weights=weights))
     return tuple(features)
 
 
