@@ -80,16 +80,18 @@ class LevelReadings:
     cap: np.ndarray  # (f, 1), the most that tau^2 can be
     typical: list[np.ndarray]  # tau^2 that keys usually have at each level, (1 or f, 1)
     exact: bool  # no noise at all: a value is a mean, and weights are true counts
-    unit: float  # rows that a weight of 1 stands for
 
 
-def lookup_values(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> LookupValues:
+def lookup_values(
+    sketch: Sketch, domain_parents: Sequence[np.ndarray] = (), *, typical_spread: bool = False
+) -> LookupValues:
     """The lookup values of all features of a keyed sketch, of any layout.
 
     `domain_parents[l-1]` is `KeyDomain.parent_index(l)` of the sketch's domain; levels beyond those given are not used.
+    `typical_spread` is as for `shrink`.
     """
     found, outside = sketch_readings(sketch, domain_parents)
-    inside, prior = shrunk(found), found.prior[:, 0]
+    inside, prior = shrunk(found, typical_spread=typical_spread), found.prior[:, 0]
     return LookupValues(
         values=np.column_stack([inside.values, prior]),
         prior_mean=prior,
@@ -138,10 +140,15 @@ def sketch_readings(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -
 def shrink(
     counts: np.ndarray | Sequence[np.ndarray],
     sums: np.ndarray | Sequence[np.ndarray],
+    *,
+    typical_spread: bool = False,
     **facts: Any,
 ) -> LookupValues:
-    """Posterior means from noisy counts and sums; `facts` are those of `level_readings`."""
-    return shrunk(level_readings(counts, sums, **facts))
+    """Posterior means from noisy counts and sums; `facts` are those of `level_readings`.
+
+    With `typical_spread`, keys whose spread drowns in noise are taken to differ as keys usually do, instead of not at all.
+    """
+    return shrunk(level_readings(counts, sums, **facts), typical_spread=typical_spread)
 
 
 def level_readings(
@@ -194,17 +201,18 @@ def level_readings(
     scaled[scaled < 1e-60] = 0.0  # nothing is learned from such a key, and its inverse has no square
     # Rows that vary by half of what their bounds allow.
     usual = [((high - low) / 2) ** 2 / 2 * typical_share(level.shape[1], n) for level in s]
-    return LevelReadings(c, s, readings, scaled, variances, weight, up, M, low, high, cap, usual, exact, unit)
+    return LevelReadings(c, s, readings, scaled, variances, weight, up, M, low, high, cap, usual, exact)
 
 
-def shrunk(found: LevelReadings) -> LookupValues:
+def shrunk(found: LevelReadings, *, typical_spread: bool = False) -> LookupValues:
     """The posterior means that a table's readings give by themselves."""
     M, weight = found.prior, found.shrunk_counts
     levels: tuple[LevelValues, ...] = ()
     if found.exact:
         solution, spread = _exact(found.counts, found.sums, M, found.up)
     else:
-        spreads = estimate_spread(found.readings, found.weight, found.noise, found.up, found.cap)
+        usual = found.typical if typical_spread else None
+        spreads = estimate_spread(found.readings, found.weight, found.noise, found.up, found.cap, usual)
         solution = smooth(found.readings, found.weight, found.noise, found.up, spreads)
         spread = np.sum(spreads, axis=0)
         levels = tuple(

@@ -71,7 +71,6 @@ class Readings:
     sums: tuple[np.ndarray, ...]  # per level (N, keys of the level)
     noise: tuple[np.ndarray, ...]  # variances, of the same shapes
     weight: np.ndarray  # (N, d), shrunk counts of the finest keys
-    unit: np.ndarray  # (N,), rows that a weight of 1 stands for
     mean: np.ndarray  # (N,), M
     low: np.ndarray  # (N,), public bounds of the values
     high: np.ndarray
@@ -116,7 +115,6 @@ class Readings:
             sums=tuple(sums),
             noise=tuple(noise),
             weight=found.weight,
-            unit=np.full(N, found.unit),
             mean=found.prior[:, 0],
             low=np.broadcast_to(found.low, (N, 1))[:, 0],
             high=np.broadcast_to(found.high, (N, 1))[:, 0],
@@ -164,11 +162,6 @@ class Readings:
         size = max(CELLS // max(columns * self.tree.size, 1), 1)
         for start in range(0, len(self), size):
             yield slice(start, min(start + size, len(self)))
-
-    @property
-    def chance_of_rows(self) -> np.ndarray:
-        """How likely each key has any rows at all, (N, d), where rows fall on keys independently of each other."""
-        return np.asarray(-np.expm1(-self.weight * self.unit[:, None]))
 
     @property
     def first_scales(self) -> np.ndarray:

@@ -118,7 +118,6 @@ def _one_table(factors: Factors, sums: np.ndarray, weight: np.ndarray, noise: np
         sums=(sums[None], *coarser),
         noise=(noise[None], *(np.full_like(level, np.inf) for level in coarser)),
         weight=weight[None],
-        unit=one,
         mean=0 * one,
         low=-np.inf * one,
         high=np.inf * one,
