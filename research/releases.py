@@ -28,7 +28,7 @@ from saibot.privatize.noise import NoiseSource
 from saibot.privatize.read import Source, open_table
 from saibot.privatize.release import choose_grid, release, value_count
 from saibot.privatize.schema import Column, KeyPartColumn, ReleaseKey, resolve_features
-from saibot.privatize.shares import release_plans
+from saibot.privatize.shares import Wanted, release_plans
 from saibot.semiring import Basis, lift
 from saibot.sketch import Feature, KeyDomain, Sketch
 
@@ -96,8 +96,8 @@ class Release:
         )
         if component is None and not self._shares:
             return planned(main), None
-        plans = release_plans(main, self._rows.columns, component, self._shares)
-        return plans.release, plans.component
+        plans = release_plans([Wanted(main)], self._rows.columns, component, self._shares)
+        return plans.releases[0], plans.component
 
     @cached_property
     def _ready(self) -> Prepared:

@@ -12,7 +12,7 @@ from saibot.errors import InvalidInput
 from saibot.home import data_folder
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
-from saibot.privatize import Card, ReleaseRequest, prepare, privatize
+from saibot.privatize import Card, ReleaseRequest, prepare, privatize, privatize_by_keys
 from saibot.privatize.charging import charge_for, recorded_share, release_identity
 from saibot.privatize.checking import resolve
 from saibot.privatize.read import TableLike
@@ -56,9 +56,9 @@ def check_affordable(releases: Sequence[tuple[TableLike, ReleaseRequest]], ledge
     charges = []
     for table, request in releases:
         resolved = resolve(request)
-        if request.new_version or ledger.find(request.card.dataset.name, release_identity(resolved, ledger)) is None:
+        if request.new_version or ledger.find(request.card.dataset.name, release_identity(ledger, resolved)) is None:
             share, _ = recorded_share(table, request, ledger)
-            charges.append(charge_for(prepare(table, request, ledger), resolved, ledger, share))
+            charges.append(charge_for([prepare(table, request, ledger)], [resolved], ledger, share))
     ledger.check(*charges)
 
 
@@ -72,14 +72,33 @@ def privatised(
 ) -> Sketch:
     """The sketch of a table, charged to the ledger. `note` gets sentences for the provider alone; the default warns."""
     released = privatize(table, request, ledger, progress=progress)
-    for sentence in released.notes:
-        (note or _warn)(sentence)
+    _tell(released.notes, note)
     return released.sketch
+
+
+def privatised_by_keys(
+    table: TableLike,
+    request: ReleaseRequest,
+    keys: Sequence[str],
+    ledger: Ledger,
+    *,
+    progress: Progress = lambda stage, part: None,
+    note: Note | None = None,
+) -> tuple[Sketch, ...]:
+    """The sketches of a table by several keys, charged to the ledger as one release."""
+    released = privatize_by_keys(table, request, keys, ledger, progress=progress)
+    _tell(released[0].notes, note)
+    return tuple(one.sketch for one in released)
 
 
 class ProviderWarning(UserWarning):
     """A remark about the provider's own rows. It must not be sent to anybody."""
 
 
+def _tell(notes: Sequence[str], note: Note | None) -> None:
+    for sentence in notes:
+        (note or _warn)(sentence)
+
+
 def _warn(sentence: str) -> None:
-    warnings.warn(sentence, ProviderWarning, stacklevel=4)
+    warnings.warn(sentence, ProviderWarning, stacklevel=5)

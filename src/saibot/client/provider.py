@@ -9,7 +9,7 @@ from typing import Any
 from saibot.client.answers import Progress, read_answer
 from saibot.client.leaving import check_may_leave
 from saibot.client.platform import Platform
-from saibot.client.privatizing import Note, open_ledger, privatised, read_card, release_request
+from saibot.client.privatizing import Note, open_ledger, privatised, privatised_by_keys, read_card, release_request
 from saibot.client.sketch_request import open_sketch
 from saibot.domains import generated_domain
 from saibot.errors import InvalidInput
@@ -55,6 +55,25 @@ class Provider:
         """
         request = release_request(card, epsilon=epsilon, delta=delta, key=key, features=tuple(features), **options)
         return privatised(table, request, self.ledger, progress=progress, note=self.note)
+
+    def privatize_by_keys(
+        self,
+        table: TableLike,
+        card: Card | Path | str,
+        *,
+        keys: Sequence[str],
+        epsilon: str,
+        delta: str = "1e-6",
+        features: Sequence[str] = (),
+        progress: Progress = lambda stage, part: None,
+        **options: Any,
+    ) -> tuple[Sketch, ...]:
+        """A sketch of the table by each key, all for the one budget: one charge, and all sketches or none.
+
+        What is bought is bought once, and one plan divides the rest between the keys. Otherwise as `privatize`.
+        """
+        request = release_request(card, epsilon=epsilon, delta=delta, key=None, features=tuple(features), **options)
+        return privatised_by_keys(table, request, keys, self.ledger, progress=progress, note=self.note)
 
     def plan(
         self,

@@ -3,8 +3,21 @@
 from saibot.privatize.card import Card
 from saibot.privatize.checking import prepare
 from saibot.privatize.local_model import contribute
-from saibot.privatize.privatize import Released, privatize
-from saibot.privatize.rehearsal import DryRun, dry_run
+from saibot.privatize.privatize import Released, privatize, privatize_by_keys
+from saibot.privatize.rehearsal import DryRun, JointDryRun, dry_run, dry_run_by_keys
 from saibot.privatize.release_request import Prepared, ReleaseRequest
 
-__all__ = ["Card", "DryRun", "Prepared", "ReleaseRequest", "Released", "contribute", "dry_run", "prepare", "privatize"]
+__all__ = [
+    "Card",
+    "DryRun",
+    "JointDryRun",
+    "Prepared",
+    "ReleaseRequest",
+    "Released",
+    "contribute",
+    "dry_run",
+    "dry_run_by_keys",
+    "prepare",
+    "privatize",
+    "privatize_by_keys",
+]

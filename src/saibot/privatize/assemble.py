@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Literal
 
 import numpy as np
 
@@ -21,10 +23,18 @@ from saibot.sketch.header import Assumptions, GlobalBlock, Preparation, TableFac
 
 
 def assemble(
-    ready: Prepared, rows: Rows, noisy: NoisyStatistics, *, simulated: bool, edition: int, standing: Standing | None
+    ready: Prepared,
+    rows: Rows,
+    noisy: NoisyStatistics,
+    *,
+    simulated: bool,
+    edition: int,
+    standing: Standing | None,
+    together: Sequence[str] = (),
 ) -> Sketch:
     """The sealed sketch. `rows` are asked for their columns alone: bounds and component may have been bought meanwhile.
 
+    `together` are the keys that one release has sketches by, this one's among them; its budget is that of all of them.
     `standing` is of the account, None for a report of an individual, whose reports are not to be told to be of one person.
     """
     request, facts = ready.request, ready.request.card.dataset
@@ -44,7 +54,7 @@ def assemble(
         plan=ready.plan.to_json(),
         grid_bits=ready.grid.bits,
         model=request.model,
-        preparation=_preparation(ready, features, rows),
+        preparation=_preparation(ready, features, rows, together),
         assumptions=Assumptions(
             rows_per_individual=facts.rows_per_individual,
             row_count_public=ready.row_count is not None,
@@ -74,7 +84,7 @@ def _types(rows: Rows) -> Types:
     return Types(features=features, keys={part.name: "date" if part.dates else "text" for part in rows.key_parts})
 
 
-def _preparation(ready: Prepared, features: list[Feature], rows: Rows) -> Preparation:
+def _preparation(ready: Prepared, features: list[Feature], rows: Rows, together: Sequence[str]) -> Preparation:
     if ready.request.paper_preparation:
         return Preparation(kind="nonprivate", steps=paper.STEPS)
     steps = [] if ready.finding is None else [_found_in_words(ready.finding, rows)]
@@ -86,7 +96,13 @@ def _preparation(ready: Prepared, features: list[Feature], rows: Rows) -> Prepar
         share = plain(ready.component_plan.request.share)
         many = "" if len(rows.components) == 1 else f"{len(rows.components)} "
         steps.append(f"{many}principal component{'s' if many else ''} of {made_of} bought for a share of {share}")
-    return Preparation(kind="bought" if steps else "public", steps=tuple(steps))
+    kind: Literal["bought", "public"] = "bought" if steps else "public"
+    if others := [key for key in together if key != ready.request.key]:
+        share = plain(ready.plan.request.share)
+        steps.append(
+            f"released in one go with the keys {', '.join(others)}: a share of {share} of the budget is this sketch's"
+        )
+    return Preparation(kind=kind, steps=tuple(steps))
 
 
 def _found_in_words(finding: FindingPlan, rows: Rows) -> str:

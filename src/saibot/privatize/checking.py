@@ -6,6 +6,7 @@ with the ledger; and for the paper's preparation what that takes from them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -18,7 +19,7 @@ from saibot.privatize import bounds, paper
 from saibot.privatize.aggregate import Rows, count_rows
 from saibot.privatize.grid import Grid, box_fits, check_bounds, clip_length
 from saibot.privatize.key_search import check_enough_individuals, known_list, with_domain
-from saibot.privatize.read import TableLike, open_table
+from saibot.privatize.read import Source, TableLike, open_table
 from saibot.privatize.release import MAX_BITS, choose_grid, value_count
 from saibot.privatize.release_request import Prepared, Progress, ReleaseRequest, Resolved
 from saibot.privatize.schema import (
@@ -30,7 +31,7 @@ from saibot.privatize.schema import (
     resolve_features,
     resolve_key,
 )
-from saibot.privatize.shares import release_plans
+from saibot.privatize.shares import Wanted, release_plans
 
 
 def resolve(request: ReleaseRequest) -> Resolved:
@@ -55,21 +56,24 @@ def prepare(
     table: TableLike, request: ReleaseRequest, ledger: Ledger, *, progress: Progress = lambda s, p: None
 ) -> Prepared:
     """Check a request against its table and plan it. Charges nothing, draws nothing."""
-    resolved = resolve(request)
-    resolved = _with_known_keys(resolved, ledger)
-    columns, key, facts = resolved.columns, resolved.key, request.card.dataset
+    return prepare_together(table, (request,), ledger, progress=progress)[0]
+
+
+def prepare_together(
+    table: TableLike, requests: Sequence[ReleaseRequest], ledger: Ledger, *, progress: Progress = lambda s, p: None
+) -> tuple[Prepared, ...]:
+    """The same for one release by several keys: requests that differ in their key only, planned together."""
+    resolved = [_with_known_keys(resolve(request), ledger) for request in requests]
+    request, columns, component = requests[0], resolved[0].columns, resolved[0].component
+    facts = request.card.dataset
     progress("reading the table's columns", None)
-    needed = [column.column for column in columns] + [part.column for part in (key.parts if key else ())]
-    wanted = [*needed, *([facts.id] if facts.id else [])]
-    source = open_table(table, columns=wanted, id_column=facts.id, backend=request.backend)
-    schema = dict(source.table.schema().items())
-    check_names(columns, key, facts.id, schema)
-    check_types(columns, key, schema)
+    keys = [one.key for one in resolved]
+    source = _opened(table, request, columns, keys)
     secret = ledger.secret(f"rows kept in {facts.account or facts.name}")
-    rows = Rows(source, columns, (), key, facts.id, facts.rows_per_individual, secret)
+    every = [Rows(source, columns, (), key, facts.id, facts.rows_per_individual, secret) for key in keys]
     if request.paper_preparation:
-        rows = paper.prepare_as_in_paper(rows)
-    row_count = _public_count(rows, progress) if resolved.plan_request.row_count_public else None
+        every = [paper.prepare_as_in_paper(rows) for rows in every]
+    row_count = _public_count(every[0], progress) if resolved[0].plan_request.row_count_public else None
     if request.model == "local" and row_count != 1:
         raise InvalidTable(
             "in the local model everybody privatises their own row, and this table has more than one.",
@@ -77,19 +81,33 @@ def prepare(
         )
     most_rows = _most_rows(request, row_count)
     bought = bounds.prices(columns, request.budget) if not request.paper_preparation else {}
-    to_find = key.to_find if key else None
-    planned = replace(resolved.plan_request, rows=row_count)
-    plans = release_plans(planned, columns, resolved.component, bought, to_find=to_find, dataset=facts)
-    grid = choose_grid(plans.release, most_rows=most_rows)
-    _check_grid(rows, plans.release, grid, _directions(request, columns))
+    wanted = [Wanted(replace(one.plan_request, rows=row_count), one.key.to_find if one.key else None) for one in resolved]
+    plans = release_plans(wanted, columns, component, bought, dataset=facts, most_rows=most_rows)
     bounds.check_enough_rows(bought, most_rows, facts.rows_per_individual)
-    if plans.finding is not None:
-        assert to_find is not None
-        check_enough_individuals(plans.finding, to_find, most_rows)
-    draws = value_count(plans.release, key.level_sizes if key else ())
     fingerprint = ledger.fingerprint(source.content())
-    numbers = (row_count, most_rows, grid, draws, fingerprint)
-    return Prepared(request, rows, plans.release, plans.component, bought, *numbers, plans.finding)
+    ready = []
+    for asked, rows, plan, finding, one in zip(requests, every, plans.releases, plans.findings, wanted, strict=True):
+        grid = choose_grid(plan, most_rows=most_rows)
+        _check_grid(rows, plan, grid, _directions(request, columns))
+        if finding is not None and one.to_find is not None:
+            check_enough_individuals(finding, one.to_find, most_rows)
+        draws = value_count(plan, rows.key.level_sizes if rows.key else ())
+        numbers = (row_count, most_rows, grid, draws, fingerprint)
+        ready.append(Prepared(asked, rows, plan, plans.component, bought, *numbers, finding))
+    return tuple(ready)
+
+
+def _opened(table: TableLike, request: ReleaseRequest, columns: list[Column], keys: Sequence[ReleaseKey | None]) -> Source:
+    """The table with the columns that are needed, which are there and of usable types."""
+    id_column = request.card.dataset.id
+    needed = [column.column for column in columns] + [part.column for key in keys if key for part in key.parts]
+    wanted = [*dict.fromkeys(needed), *([id_column] if id_column else [])]
+    source = open_table(table, columns=wanted, id_column=id_column, backend=request.backend)
+    schema = dict(source.table.schema().items())
+    for key in keys:
+        check_names(columns, key, id_column, schema)
+        check_types(columns, key, schema)
+    return source
 
 
 def with_found_keys(ready: Prepared, domain: KeyDomain) -> Prepared:

@@ -49,7 +49,9 @@ def doubts(
     rows = found_in_rows.rows
     if ready.finding is not None:
         found += _no_key_to_find(ready, ready.finding)
-    elif rows and found_in_rows.levels and found_in_rows.levels[0][-1, 0] == rows:
+    elif (told := _found_before(ready)) is not None:
+        found.append(told)
+    if ready.finding is None and rows and found_in_rows.levels and found_in_rows.levels[0][-1, 0] == rows:
         assert ready.rows.key is not None
         text = f"no row has a key of the domain of {ready.rows.key.name!r}: all of them would go to the catch-all."
         found.append(Doubt(text, wasteful=True))
@@ -66,6 +68,16 @@ def _no_key_to_find(ready: Prepared, plan: FindingPlan) -> list[Doubt]:
         return []
     text = f"no key of {part.name!r} has the {plan.least_individuals:,} individuals that it takes to be found."
     return [Doubt(text, wasteful=True)]
+
+
+def _found_before(ready: Prepared) -> Doubt | None:
+    """That keys which the card finds are known already, and are used as they are."""
+    key = ready.rows.key
+    facts = ready.request.card.keys[key.name].domain if key is not None else None
+    if key is None or facts is None or facts.find is None:
+        return None
+    listed = key.parts[0].domain
+    return Doubt(f"{listed.id} was found on this machine before: its {len(listed):,} keys are used, and cost nothing.")
 
 
 def _known_individuals(charge: Charge, ledger: Ledger, samples: Sequence[Sample]) -> list[Doubt]:

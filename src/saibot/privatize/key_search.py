@@ -39,9 +39,9 @@ _LARGEST = 1 << 61  # what a scaled count may be of 64 bits, noise besides
 # ------------------------------------------------------------------------------------------------ the price
 
 
-def share_of(facts: DomainFacts) -> Decimal:
-    """The share of mu^2 that pays for finding the keys of a card."""
-    return searching_share(facts.buy or USUAL_SHARE)
+def share_of(facts: DomainFacts, *, lists: int = 1) -> Decimal:
+    """The share of mu^2 that pays for finding the keys of a card; several lists divide the usual one."""
+    return searching_share(facts.buy) if facts.buy is not None else Decimal(USUAL_SHARE) / lists
 
 
 def searching_share(text: str) -> Decimal:

@@ -6,18 +6,18 @@ sketch is on disk before its receipt is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from saibot.errors import InvalidInput, SaibotError
-from saibot.privacy.account import LedgerEntry
+from saibot.privacy.account import Charge, LedgerEntry
 from saibot.privacy.ledger import Ledger
-from saibot.privacy.mechanisms.found_keys import FindingPlan
+from saibot.privacy.samples import Sample
 from saibot.privatize import bounds
 from saibot.privatize.aggregate import ExactStatistics, Rows, aggregate, check_room
 from saibot.privatize.assemble import assemble
-from saibot.privatize.charging import charge_for, recorded_share, release_identity, sketch_path
-from saibot.privatize.checking import prepare, resolve, with_found_keys
+from saibot.privatize.charging import charge_for, keep_sketches, kept_sketches, recorded_share, release_identity
+from saibot.privatize.checking import prepare_together, resolve, with_found_keys
 from saibot.privatize.component import buy_components
 from saibot.privatize.doubts import Doubt, doubts, go_on
 from saibot.privatize.grid import Grid
@@ -25,10 +25,9 @@ from saibot.privatize.key_search import find_keys
 from saibot.privatize.known_rows import samples_of
 from saibot.privatize.noise import NoiseSource, OpenDPNoise
 from saibot.privatize.read import TableLike
-from saibot.privatize.release import NoisyStatistics, choose_grid, release
+from saibot.privatize.release import choose_grid, release
 from saibot.privatize.release_request import Prepared, Progress, ReleaseRequest, Resolved
 from saibot.privatize.schema import default_bound_squared
-from saibot.safe_file import write_safely
 from saibot.sketch import Feature, Sketch, read_sketch, write_sketch
 
 _REHEARSED_BITS = 8
@@ -63,30 +62,56 @@ def privatize(
     releases it again, at its price, changed or not. `ask` is asked before anything is charged where something about the rows
     looks wrong; the provider may say no, and nothing has happened. `yes` in the request answers for it.
     """
-    noise = noise or OpenDPNoise()
-    resolved = resolve(request)
+    return _release(table, (request,), ledger, noise or OpenDPNoise(), progress, ask)[0]
+
+
+def privatize_by_keys(
+    table: TableLike,
+    request: ReleaseRequest,
+    keys: Sequence[str],
+    ledger: Ledger,
+    *,
+    noise: NoiseSource | None = None,
+    progress: Progress = lambda stage, part: None,
+    ask: Callable[[Doubt], bool] = go_on,
+) -> tuple[Released, ...]:
+    """Privatise a table by several keys in one go: one charge of the request's budget, one sketch for each key.
+
+    What is bought (bounds, a component) is bought once, and the rest is divided between the keys by one plan. All sketches
+    are kept before the ledger notes that they are: there are all of them, or none.
+    """
+    return _release(table, by_keys(request, keys), ledger, noise or OpenDPNoise(), progress, ask)
+
+
+def by_keys(request: ReleaseRequest, keys: Sequence[str]) -> tuple[ReleaseRequest, ...]:
+    """A request for each key."""
+    if len(set(keys)) < max(len(keys), 1) or request.key is not None:
+        raise InvalidInput("a release by several keys names each of them once.", hint="Give them with --keys, as in a,b,c.")
+    return tuple(replace(request, key=key) for key in keys)
+
+
+def _release(
+    table: TableLike,
+    requests: Sequence[ReleaseRequest],
+    ledger: Ledger,
+    noise: NoiseSource,
+    progress: Progress,
+    ask: Callable[[Doubt], bool],
+) -> tuple[Released, ...]:
+    """One charge, and a sketch for each of the requests, which differ in their key only."""
+    request = requests[0]
+    resolved = [resolve(one) for one in requests]
     if not request.new_version and (bought := stored(resolved, ledger, simulated=noise.simulated)) is not None:
-        return replace(bought, notes=_since_then(table, request, ledger, bought.entry, progress))
-    ready = prepare(table, request, ledger, progress=progress)
+        since = _since_then(table, requests, ledger, bought[0].entry, progress)
+        return (replace(bought[0], notes=since), *bought[1:])
+    parts = prepare_together(table, requests, ledger, progress=progress)
     share, as_written = recorded_share(table, request, ledger)
-    charge = charge_for(ready, resolved, ledger, share)
+    charge = charge_for(parts, resolved, ledger, share)
     ledger.check(charge)
-    found = _read(ready, progress)
+    found = [_read(ready, progress) for ready in parts]
     progress("looking for known rows", None)
-    samples = samples_of(
-        ready.rows.source,
-        ledger,
-        rows=found.rows,
-        numbers=[column.column for column in ready.rows.columns if column.facts.levels is None],
-        others=[column.column for column in ready.rows.columns] + [part.column for part in ready.rows.key_parts],
-        id=ready.rows.id_column,
-    )
-    notes = doubts(ready, charge, ledger, found, samples, as_written)
-    if resolved.key is not None and resolved.key.to_find is not None and ready.rows.key is not None and not ready.finding:
-        listed = ready.rows.key.parts[0].domain
-        notes.append(
-            Doubt(f"{listed.id} was found on this machine before: its {len(listed):,} keys are used, and cost nothing.")
-        )
+    samples = _samples(parts, ledger, found[0].rows)
+    notes = _doubts(parts, charge, ledger, found, samples, as_written)
     for doubt in notes:
         if (doubt.asked or doubt.wasteful) and not request.yes and not ask(doubt):
             raise InvalidInput(
@@ -95,43 +120,85 @@ def privatize(
     entry = ledger.charge(charge)
     standing = ledger.standing(charge.account, entry) if request.model == "central" else None
     ledger.remember(samples, account=charge.account, split=share.split if share else None)
-    if ready.finding is not None:
-        ready = _found(ready, ready.finding, ledger, noise, progress)
-    rows, told = ready.rows, tuple[str, ...]()
-    if ready.buys_nothing:
-        noisy = release(found, ready.plan, noise, most_rows=ready.most_rows, done=_counter(progress, ready.draws))
-    else:
-        rows, told = _buy(ready, noise, progress)
-        noisy = _draw(replace(ready, rows=rows), noise, progress)
-    sketch = assemble(ready, rows, noisy, simulated=noise.simulated, edition=entry.edition, standing=standing)
-    content = write_sketch(sketch)
-    write_safely(sketch_path(ledger, sketch.digest), content)
-    ledger.receipt(entry, sketch.digest)
-    done = replace(entry, digest=sketch.digest)
-    return Released(sketch, content, done, repeated=False, notes=(*(doubt.text for doubt in notes), *told))
+    parts = tuple(_found(ready, ledger, noise, progress) for ready in parts)
+    bought_rows, told = _buy(parts[0], noise, progress)
+    sketches = []
+    for ready, exact in zip(parts, found, strict=True):
+        rows = replace(ready.rows, columns=bought_rows.columns, components=bought_rows.components)
+        if not ready.buys_nothing:
+            progress("aggregating", None)
+            exact = aggregate(rows, ready.grid, order=request.order)
+        noisy = release(exact, ready.plan, noise, most_rows=ready.most_rows, done=_counter(progress, ready.draws))
+        sketches.append(
+            assemble(
+                ready,
+                rows,
+                noisy,
+                simulated=noise.simulated,
+                edition=entry.edition,
+                standing=standing,
+                together=[one.key for one in requests if one.key],
+            )
+        )
+    contents = {sketch.digest: write_sketch(sketch) for sketch in sketches}
+    digest = keep_sketches(ledger, contents)
+    ledger.receipt(entry, digest)
+    done = replace(entry, digest=digest)
+    said = (*(doubt.text for doubt in notes), *told)
+    released = [Released(sketch, contents[sketch.digest], done, repeated=False) for sketch in sketches]
+    return (replace(released[0], notes=said), *released[1:])
 
 
-def stored(resolved: Resolved, ledger: Ledger, *, simulated: bool) -> Released | None:
-    """What this very request bought before, if its sketch is still there."""
-    entry = ledger.find(resolved.request.card.dataset.name, release_identity(resolved, ledger))
-    if entry is None or not (path := sketch_path(ledger, entry.digest)).is_file():
+def _samples(parts: Sequence[Prepared], ledger: Ledger, rows: int) -> list[Sample]:
+    """What the rows look like, to recognise them; whichever keys they are released by."""
+    first = parts[0].rows
+    columns = [column.column for column in first.columns]
+    return samples_of(
+        first.source,
+        ledger,
+        rows=rows,
+        numbers=[column.column for column in first.columns if column.facts.levels is None],
+        others=columns + list(dict.fromkeys(part.column for ready in parts for part in ready.rows.key_parts)),
+        id=first.id_column,
+    )
+
+
+def _doubts(
+    parts: Sequence[Prepared],
+    charge: Charge,
+    ledger: Ledger,
+    found: Sequence[ExactStatistics],
+    samples: Sequence[Sample],
+    as_written: bytes | None,
+) -> list[Doubt]:
+    """What the provider should hear, each thing once."""
+    said: dict[str, Doubt] = {}
+    for ready, exact in zip(parts, found, strict=True):
+        for doubt in doubts(ready, charge, ledger, exact, samples, as_written):
+            said.setdefault(doubt.text, doubt)
+    return list(said.values())
+
+
+def stored(resolved: Sequence[Resolved], ledger: Ledger, *, simulated: bool) -> tuple[Released, ...] | None:
+    """What this very request bought before, if its sketches are still there."""
+    entry = ledger.find(resolved[0].request.card.dataset.name, release_identity(ledger, *resolved))
+    contents = None if entry is None else kept_sketches(ledger, entry.digest)
+    if entry is None or contents is None or len(contents) != len(resolved):
         return None
-    content = path.read_bytes()
-    sketch = read_sketch(content)
-    if sketch.header.simulation != simulated:  # a simulation does not stand in for a release, nor the reverse
-        return None
-    return Released(sketch, content, entry, repeated=True)
+    released = tuple(Released(read_sketch(content), content, entry, repeated=True) for content in contents)
+    # A simulation does not stand in for a release, nor the reverse.
+    return released if all(one.sketch.header.simulation == simulated for one in released) else None
 
 
 def _since_then(
-    table: TableLike, request: ReleaseRequest, ledger: Ledger, entry: LedgerEntry, progress: Progress
+    table: TableLike, requests: Sequence[ReleaseRequest], ledger: Ledger, entry: LedgerEntry, progress: Progress
 ) -> tuple[str, ...]:
     """What the provider may want to know about a table whose sketch is handed out again."""
     try:
-        ready = prepare(table, request, ledger, progress=progress)
+        ready = prepare_together(table, requests, ledger, progress=progress)[0]
     except SaibotError as problem:
         return (f"the table itself cannot be released as it is now: {problem}",)
-    if not ledger.changed(ready.source, dataset=request.card.dataset.name, entry=entry):
+    if not ledger.changed(ready.source, dataset=requests[0].card.dataset.name, entry=entry):
         return ()
     return ("the table is another one than this sketch was made from; --new-version releases it, and is charged.",)
 
@@ -158,12 +225,13 @@ def _read(ready: Prepared, progress: Progress) -> ExactStatistics:
     return found
 
 
-def _found(ready: Prepared, plan: FindingPlan, ledger: Ledger, noise: NoiseSource, progress: Progress) -> Prepared:
-    """The release with the keys that are found in its rows."""
+def _found(ready: Prepared, ledger: Ledger, noise: NoiseSource, progress: Progress) -> Prepared:
+    """The release with the keys that are found in its rows, where they have to be."""
     part = ready.rows.key.to_find if ready.rows.key else None
-    assert part is not None
+    if ready.finding is None or part is None:
+        return ready
     progress(f"finding keys of {part.name}", None)
-    return with_found_keys(ready, find_keys(ready.rows, part, plan, noise, ledger.home))
+    return with_found_keys(ready, find_keys(ready.rows, part, ready.finding, noise, ledger.home))
 
 
 def _buy(ready: Prepared, noise: NoiseSource, progress: Progress) -> tuple[Rows, tuple[str, ...]]:
@@ -187,13 +255,6 @@ def _buy(ready: Prepared, noise: NoiseSource, progress: Progress) -> tuple[Rows,
         found = buy_components(rows, ready.component_plan, facts, noise, most_rows=ready.most_rows, done=counter)
         rows = replace(rows, components=found)
     return rows, tuple(told)
-
-
-def _draw(ready: Prepared, noise: NoiseSource, progress: Progress) -> NoisyStatistics:
-    done = _counter(progress, ready.draws)
-    progress("aggregating", None)
-    exact = aggregate(ready.rows, ready.grid, order=ready.request.order)
-    return release(exact, ready.plan, noise, most_rows=ready.most_rows, done=done)
 
 
 def _counter(progress: Progress, total: int) -> Callable[[int], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,10 @@ from saibot.privacy.events import Event
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.mechanisms import Plan
 from saibot.privatize.charging import charge_for, recorded_share
-from saibot.privatize.checking import prepare, resolve
-from saibot.privatize.privatize import stored
+from saibot.privatize.checking import prepare, prepare_together, resolve
+from saibot.privatize.privatize import by_keys, stored
 from saibot.privatize.read import TableLike
-from saibot.privatize.release_request import Prepared, Progress, ReleaseRequest
+from saibot.privatize.release_request import Prepared, Progress, ReleaseRequest, events_together
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,41 @@ def dry_run(
     table: TableLike, request: ReleaseRequest, ledger: Ledger, *, progress: Progress = lambda stage, part: None
 ) -> DryRun:
     """What `privatize` would do with this. Raises what it would raise before it charges, `BudgetExceeded` included."""
-    resolved = resolve(request)
     ready = prepare(table, request, ledger, progress=progress)
-    repeated = not request.new_version and stored(resolved, ledger, simulated=False) is not None
-    if not repeated:
-        ledger.check(charge_for(ready, resolved, ledger, recorded_share(table, request, ledger)[0]))
-    return DryRun(ready, repeated)
+    return DryRun(ready, _repeated((ready,), table, request, ledger))
+
+
+@dataclass(frozen=True)
+class JointDryRun:
+    """What a release by several keys would be: its parts, which share one charge."""
+
+    parts: tuple[Prepared, ...]
+    repeated: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """As `saibot privatize --keys a,b --dry-run --json` prints it. All of it is public."""
+        events = [event.to_json() for event in events_together(self.parts)]
+        keys = {part.request.key or "": part.to_json() for part in self.parts}
+        return {"keys": keys, "events": events, "repeated": self.repeated}
+
+
+def dry_run_by_keys(
+    table: TableLike,
+    request: ReleaseRequest,
+    keys: Sequence[str],
+    ledger: Ledger,
+    *,
+    progress: Progress = lambda stage, part: None,
+) -> JointDryRun:
+    """What `privatize_by_keys` would do with this. Raises what it would raise before it charges."""
+    parts = prepare_together(table, by_keys(request, keys), ledger, progress=progress)
+    return JointDryRun(parts, _repeated(parts, table, request, ledger))
+
+
+def _repeated(parts: Sequence[Prepared], table: TableLike, request: ReleaseRequest, ledger: Ledger) -> bool:
+    """Whether it was bought before; if not, whether it could be is asked of the ledger."""
+    resolved = [resolve(part.request) for part in parts]
+    if not request.new_version and stored(resolved, ledger, simulated=False) is not None:
+        return True
+    ledger.check(charge_for(parts, resolved, ledger, recorded_share(table, request, ledger)[0]))
+    return False

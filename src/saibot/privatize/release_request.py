@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
@@ -113,10 +113,7 @@ class Prepared:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        paid: list[Event] = [self.finding.event] if self.finding else []
-        paid += [bounds_event(price, self.request.budget) for price in self.bought.values()]
-        paid += self.component_plan.events if self.component_plan else ()
-        return (*paid, *self.plan.events)
+        return events_together((self,))
 
     def to_json(self) -> dict[str, Any]:
         """The release in words and numbers: all of it public."""
@@ -130,3 +127,12 @@ class Prepared:
             "plan": self.plan.to_json(),
             "grid": asdict(self.grid) | {"bound_squared": plain(self.grid.bound_squared)},
         }
+
+
+def events_together(parts: Sequence[Prepared]) -> tuple[Event, ...]:
+    """What statistics by several keys of one table cost: what is bought for all of them is bought once."""
+    first = parts[0]
+    paid: list[Event] = [part.finding.event for part in parts if part.finding is not None]
+    paid += [bounds_event(price, first.request.budget) for price in first.bought.values()]
+    paid += first.component_plan.events if first.component_plan else ()
+    return (*paid, *(event for part in parts for event in part.plan.events))

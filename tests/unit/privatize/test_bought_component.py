@@ -216,7 +216,7 @@ def test_a_release_with_a_field_that_says_nothing_new_is_the_release_it_was(ledg
     resolved = resolve(ReleaseRequest(Card.parse(document), Budget("1", "1e-6"), REPLACE_ONE, key="k"))
     same = card(features=LINE, component=COMPONENT | {"keep": 1})
     again = resolve(ReleaseRequest(Card.parse(same), Budget("1", "1e-6"), REPLACE_ONE, key="k"))
-    assert release_identity(resolved, ledger) == release_identity(again, ledger)
+    assert release_identity(ledger, resolved) == release_identity(ledger, again)
     known = _as_it_always_was(Card.parse(document))
     assert "keep" not in known["component"] and set(known["keys"]["k"]["domain"]) == {
         "file", "values", "dates", "range", "of", "id", "version"
