@@ -258,7 +258,7 @@ the United States are those of 2020: Connecticut has its eight counties, not the
 
 | id | keys | coarser levels |
 |---|---|---|
-| `dates:2013-01-01:2013-12-31` | days | `month`, `year` |
+| `dates:2013-01-01:2013-12-31` | days | `month`, `year`, or `week` |
 | `weeks:2013-W01:2013-W52` | weeks as ISO 8601 counts them | `year` |
 | `months:2013-01:2013-12` | months | `year` |
 | `years:2010:2019` | years | |

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from saibot.domains.spelling import folded, normal_key, spellings
-from saibot.domains.times import reading
+from saibot.domains.times import reading, week_of
 from saibot.errors import InvalidDomain
 
 OTHER = "__other__"
@@ -25,6 +25,7 @@ MAX_KEYS = 5_000_000
 FOUND = "found:"
 RANGE_NAME = "[a-z][a-z0-9_-]{0,39}"  # what the numbers of a range count: `department`
 _NAMED = re.compile(rf"range:({RANGE_NAME}):-?[0-9]+:-?[0-9]+|{FOUND}({RANGE_NAME}):[0-9a-f]{{8}}")
+_WEEK = "week"
 _YEARS = re.compile(r"years:[0-9]{4}:[0-9]{4}")
 
 
@@ -73,11 +74,12 @@ class KeyDomain:
 
     @classmethod
     def of_dates(cls, first: date, last: date) -> KeyDomain:
-        """All days from first to last, with the month and the year as coarser levels on offer."""
+        """All days from first to last, with month, year and (ISO) week as coarser levels on offer."""
         if last < first or (last - first).days >= MAX_KEYS:
             raise InvalidDomain(f"the dates {first} to {last} are no range of days.")
-        days = tuple((first + timedelta(n)).isoformat() for n in range((last - first).days + 1))
-        parents = (("month", tuple(d[:7] for d in days)), ("year", tuple(d[:4] for d in days)))
+        dates = [first + timedelta(n) for n in range((last - first).days + 1)]
+        days, weeks = tuple(day.isoformat() for day in dates), tuple(map(week_of, dates))
+        parents = (("month", tuple(d[:7] for d in days)), ("year", tuple(d[:4] for d in days)), (_WEEK, weeks))
         return cls(f"dates:{first}:{last}", 1, days, parents)
 
     @classmethod
@@ -148,9 +150,13 @@ class KeyDomain:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of values and all parents in order: the same file gives the same digest, whatever levels are in use."""
+        """sha256 of values and all parents in order: the same file gives the same digest, whatever levels are in use.
+
+        Days had digests before they had weeks, which follow from them.
+        """
         sha = hashlib.sha256()
-        for name, column in (("", self.values), *self.parents):
+        parents = [one for one in self.parents if one[0] != _WEEK or not self.id.startswith("dates:")]
+        for name, column in (("", self.values), *parents):
             sha.update(f"{name}\x1f{len(column)}\x1e".encode())
             sha.update(_SEPARATOR.join(column).encode())
         return sha.hexdigest()
