@@ -131,9 +131,9 @@ def run_audit(terms: AuditTerms, *, folder: Path | None = None, tell: Tell = lam
     noise = None if terms.noise_factor == 1.0 else RescaledNoise(terms.noise_factor)
     mechanisms = audit_all(releases=terms.releases, noise=noise, tell=tell)
     tell("attacking the choice of bounds", None)
-    bought = audit_choices(releases=terms.releases, noise=noise or OpenDPNoise())
+    choices = audit_choices(releases=terms.releases, noise=noise or OpenDPNoise())
     tell("attacking the search for keys", None)
-    bought += audit_found_keys(releases=terms.releases, noise=noise or OpenDPNoise())
+    keys = audit_found_keys(releases=terms.releases, noise=noise or OpenDPNoise())
     cases = noisy_cases()
     chosen = cases if terms.all_releases else cases[:4]
     releases = audit_releases(
@@ -142,7 +142,14 @@ def run_audit(terms: AuditTerms, *, folder: Path | None = None, tell: Tell = lam
     promises = all_promises(tell)
     compared = sum(outcome.compared for outcome in outcomes) - before
     return Audit(
-        terms, tuple(outcomes), examples, (*mechanisms, *bought), tuple(releases), tuple(promises), seconds, compared
+        terms,
+        tuple(outcomes),
+        examples,
+        (*mechanisms, *choices, *keys),
+        tuple(releases),
+        tuple(promises),
+        seconds,
+        compared,
     )
 
 
