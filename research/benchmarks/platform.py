@@ -81,7 +81,7 @@ def bench_platform(
         settings = Settings(data=Path(folder) / "data", database=database, log_level="warning", pages=False)
         stock = fill(settings, stored=stored, clients=clients, tell=tell)
         tell("starting the server", None)
-        with _server(settings) as (address, pid):
+        with served(settings) as (address, pid):
             _warm_up(address, stock)
             seen = asyncio.run(_load(address, pid, stock, clients, seconds, tell))
             tell("listing alone", None)
@@ -94,8 +94,10 @@ def bench_platform(
 
 
 @contextmanager
-def _server(settings: Settings) -> Iterator[tuple[str, int]]:
-    environment = os.environ | {"SAIBOT_DATA": str(settings.data), "SAIBOT_LOG_LEVEL": "warning", "SAIBOT_PAGES": "false"}
+def served(settings: Settings, *, pages: bool = False) -> Iterator[tuple[str, int]]:
+    """A server of this data in a process of its own: its address, and its process."""
+    environment = os.environ | {"SAIBOT_DATA": str(settings.data), "SAIBOT_LOG_LEVEL": "warning"}
+    environment["SAIBOT_PAGES"] = "true" if pages else "false"
     if settings.database is not None:
         environment["SAIBOT_DATABASE"] = settings.database
     command = [sys.executable, "-m", "saibot.cli", "serve", "--port", "0", "--json"]

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
+from saibot.domains import named_domain
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
 from saibot.platform.api.app import app_of
@@ -26,8 +28,10 @@ from saibot.platform.service import Platform, open_platform
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
+from saibot.sketch import KeyDomain, write_sketch
 from saibot.wire import Question
 from tests.support.serving import ADMIN, listening
+from tests.support.shared_tables import world
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = (
@@ -185,6 +189,27 @@ def empty_site(tmp_path_factory: pytest.TempPathFactory, sketches: Path) -> Iter
     platform = open_platform(Settings(data=tmp_path_factory.mktemp("empty") / "data", log_level="warning"))
     assert platform.first_admin_token is not None
     made = Site("", platform, {"admin": platform.first_admin_token}, sketches)
+    with listening(app_of(platform)) as made.address:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def known_site(tmp_path_factory: pytest.TempPathFactory, sketches: Path) -> Iterator[Site]:
+    """A platform that has learned what its tables share: by day, and by state."""
+    data = tmp_path_factory.mktemp("known") / "data"
+    platform = open_platform(Settings(data=data, log_level="warning", write_burst=10_000, read_burst=10_000))
+    assert platform.first_admin_token is not None
+    made = Site("", platform, {"admin": platform.first_admin_token}, sketches)
+    days = KeyDomain.of_dates(date(2013, 1, 1), date(2013, 12, 31))
+    for name, domain, rows in (("daily", days, 20_000), ("by-state", named_domain("us-state"), 8000)):
+        found = world(real=True, domain=domain, rows_per_table=rows, tables=16, name=name)
+        for number, sketch in enumerate(found.sketches):
+            provider = f"agency-{number % 6}"
+            if provider not in made.tokens:
+                made.tokens[provider] = platform.accounts.create(ADMIN, provider, ("provider", "requester")).token
+            platform.accept(made.caller(provider), write_sketch(sketch))
+    platform.shards.catch_up()
+    platform.shards.learn()
     with listening(app_of(platform)) as made.address:
         yield made
 

@@ -134,6 +134,10 @@ SCENES: dict[str, tuple[str | None, Scene]] = {
     "report": ("united", report),
     "budget": ("weather-service", at("/budget")),
     "budget-empty": ("newcomer", at("/budget")),
+    "provider": (None, at("/providers/weather-service")),
+    "account": ("united", at("/account")),
+    "admin": ("admin", at("/admin")),
+    "describe": ("united", dataset("united", "/about")),
     "withdraw": ("united", dataset("united", "/withdraw")),
     "plan": (None, at("/plan?rows=100000&keys=365&features=2&epsilon=1")),
     "plan-refused": (None, at("/plan?epsilon=-1")),
@@ -152,6 +156,8 @@ WHOLE = (
     "result",
     "report",
     "budget",
+    "provider",
+    "admin",
     "withdraw",
     "plan",
     "sign-in",
@@ -167,7 +173,7 @@ def tidy() -> None:
     """Pictures of scenes that are no more go; those of a part of the scenes can be taken alone, with -k."""
     OUT.mkdir(parents=True, exist_ok=True)
     for old in OUT.glob("*.png"):
-        if old.stem.rsplit("-", 2)[0] not in (*SCENES, FIRST_DAY):
+        if old.stem.rsplit("-", 2)[0] not in (*SCENES, *KNOWN, FIRST_DAY):
             old.unlink()
 
 
@@ -175,6 +181,18 @@ def tidy() -> None:
 def test_take(name: str, scheme: str, shape: str, site: Any, browser: Browser) -> None:
     user, scene = SCENES[name]
     take(browser, site, user, scene, f"{name}-{shape}-{scheme}", WIDTHS[shape], scheme)
+
+
+KNOWN = {
+    "keys": at("/domains"),
+    "domain-days": at("/domains/dates:2013-01-01:2013-12-31"),
+    "domain-states": at("/domains/us-state?factor=2"),
+}
+
+
+@pytest.mark.parametrize("name, scheme, shape", [(name, *look) for name in KNOWN for look in LOOKS])
+def test_take_what_the_corpus_knows(name: str, scheme: str, shape: str, known_site: Any, browser: Browser) -> None:
+    take(browser, known_site, None, KNOWN[name], f"{name}-{shape}-{scheme}", WIDTHS[shape], scheme)
 
 
 @pytest.mark.parametrize("scheme, shape", STATES)

@@ -14,17 +14,17 @@ from saibot.platform.catalog import Filter
 
 Open = Callable[..., Page]
 PAGES = (
-    *("catalogue", "nothing found", "dataset", "no key", "ask", "plan", "budget", "withdraw"),
-    *("searches", "result", "sign-in", "error"),
+    *("catalogue", "nothing found", "dataset", "no key", "ask", "plan", "budget", "withdraw", "describe"),
+    *("providers/united", "account", "searches", "result", "sign-in", "error"),
 )
 
 
 def address(site: Any, name: str) -> str:
     """Where a page of the list is on this site."""
-    if name in ("dataset", "withdraw", "no key"):
+    if name in ("dataset", "withdraw", "describe", "no key"):
         provider = "port-authority" if name == "no key" else "united"
         listed = site.platform.catalog.list(site.caller("united"), Filter(provider=provider)).items
-        return f"/datasets/{json.loads(listed[0])['id']}" + ("/withdraw" if name == "withdraw" else "")
+        return f"/datasets/{json.loads(listed[0])['id']}" + {"withdraw": "/withdraw", "describe": "/about"}.get(name, "")
     if name == "result":
         return f"/searches/{site.found_by('united')}"
     known = {"catalogue": "/", "nothing found": "/?q=unicorns", "error": "/datasets/nowhere"}
@@ -50,6 +50,13 @@ def test_no_page_has_a_serious_finding_or_needs_sideways_scrolling(
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             found[f"{name}: wider than the screen"] = []
     assert found == {}
+
+
+def test_the_page_of_an_admin_has_no_serious_finding_either(visit: Open) -> None:
+    page = visit("/admin", user="admin", width=390)
+    report = Axe().run(page, options={"resultTypes": ["violations"]}).response
+    assert [v["id"] for v in report["violations"] if v["impact"] in ("serious", "critical")] == []
+    assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
 def test_everything_can_be_done_with_the_keyboard_alone(visit: Open, site: Any) -> None:

@@ -19,14 +19,19 @@ def test_someone_finds_a_dataset_and_reads_how_private_it_is(visit: Open) -> Non
     expect(page.get_by_role("heading", name="Find data")).to_be_visible()
     page.get_by_role("searchbox", name="Search datasets").fill("weather airports")
     page.get_by_role("button", name="Search").click()
-    expect(page.locator(".listing > li")).to_have_count(2)
+    expect(page.locator(".listing > li")).to_have_count(1)  # one table, by two keys
+    expect(page.locator(".listing > li .tag.key")).to_have_text(
+        ["day · days of 2013", "airport_day · nyc-airports × days of 2013"]
+    )
     page.get_by_label("Sort by").select_option("epsilon")
     page.wait_for_url("**sort=epsilon**")
     page.get_by_role("complementary", name="Filters").get_by_role("link", name="nyc-airports").click()
     expect(page.locator(".listing > li")).to_have_count(1)
     page.get_by_role("link", name="Key domain: nyc-airports").click()
-    expect(page.locator(".listing > li")).to_have_count(2)
-    page.locator(".listing a").first.click()
+    page.locator(".listing").get_by_role("link", name="weather-service").click()
+    expect(page.get_by_role("heading", level=1, name="weather-service")).to_be_visible()
+    page.get_by_role("link", name="by airport_day").click()
+    page.get_by_role("link", name="day", exact=True).click()
     expect(page.get_by_role("heading", level=1, name="Hourly weather")).to_be_visible()
     expect(page.get_by_role("rowheader", name="visib")).to_be_visible()
     expect(page.get_by_text("What this protects")).to_be_visible()
@@ -35,7 +40,7 @@ def test_someone_finds_a_dataset_and_reads_how_private_it_is(visit: Open) -> Non
         expect(page.locator(f"figure[data-chart={chart}] svg")).to_be_visible()
     page.get_by_text("The plan: noise of every block").click()
     expect(page.get_by_role("cell", name="per key").first).to_be_visible()
-    assert "from saibot.client import" in page.locator(".copy code").inner_text()
+    assert "from saibot.client import" in page.locator("#use .copy code").inner_text()
 
 
 def test_restricted_datasets_show_to_requesters_only(visit: Open) -> None:
@@ -144,7 +149,9 @@ def test_a_provider_sees_its_budget_and_withdraws_after_confirming(visit: Open, 
     site.publish("newcomer", "dl")
     page = visit("/budget", user="newcomer")
     expect(page.get_by_text("ε 1", exact=True)).to_be_visible()
+    page.get_by_role("link", name="newcomer").click()
     expect(page.get_by_text("this one")).to_be_visible()
+    page.get_by_role("link", name="Budget").click()
     page.get_by_role("link", name="Withdraw").click()
     page.get_by_role("button", name="Withdraw for good").click()
     assert "/withdraw" in page.url, "without the tick nothing is sent"

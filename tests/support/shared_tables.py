@@ -38,18 +38,28 @@ class World:
 
 
 @cache
-def world(shared: float = 0.8, tables: int = TABLES, seed: int = 3, *, real: bool = False) -> World:
+def world(
+    shared: float = 0.8,
+    tables: int = TABLES,
+    seed: int = 3,
+    *,
+    real: bool = False,
+    domain: KeyDomain = DOMAIN,
+    rows_per_table: int = ROWS,
+    name: str = "table",
+) -> World:
     """`real` noise cannot be drawn again, and is what a platform accepts."""
     rng = np.random.default_rng(seed)
-    causes = rng.normal(size=(KEYS, SHARED))
+    keys = len(domain)
+    causes = rng.normal(size=(keys, SHARED))
     sketches, truth = [], {}
     for number in range(tables):
         common = causes @ rng.normal(size=SHARED) / np.sqrt(SHARED)
-        means = 0.35 * (np.sqrt(shared) * common + np.sqrt(1 - shared) * rng.normal(size=KEYS))
-        place = rng.integers(0, KEYS, ROWS)
-        rows = np.clip(means[place] + 0.3 * rng.normal(size=ROWS), -1, 1)
-        card = Card.parse({"dataset": {"name": f"table{number}"}, "features": {"x": {"bounds": [-1, 1]}}})
-        sketch = Release(card, rows[:, None], place, DOMAIN, Budget("1", "1e-6")).sketch(
+        means = 0.35 * (np.sqrt(shared) * common + np.sqrt(1 - shared) * rng.normal(size=keys))
+        place = rng.integers(0, keys, rows_per_table)
+        rows = np.clip(means[place] + 0.3 * rng.normal(size=rows_per_table), -1, 1)
+        card = Card.parse({"dataset": {"name": f"{name}{number}"}, "features": {"x": {"bounds": [-1, 1]}}})
+        sketch = Release(card, rows[:, None], place, domain, Budget("1", "1e-6")).sketch(
             OpenDPNoise() if real else Seeded((seed, number))
         )
         sketches.append(sketch)

@@ -154,17 +154,23 @@ def bench_platform(
 def bench_pages(
     stored: Annotated[int, typer.Option(help="Datasets in the catalogue.", min=1)] = 100_000,
     candidates: Annotated[int, typer.Option(help="Candidates of the result whose report is written.", min=1)] = 1000,
+    keys: Annotated[int, typer.Option(help="Keys of a dataset whose page a browser opens and scrolls; 0: none.")] = 0,
     json: JsonOption = False,
 ) -> None:
-    """The catalogue's pages with very many datasets: the first time, counts included, and afterwards."""
+    """The catalogue's pages with very many datasets, and the page of a dataset with very many keys in a real browser."""
     find_research("saibot bench")
-    from research.benchmarks import pages
+    from research.benchmarks import long_keys, pages
 
     with progress(quiet=json) as tell:
         found = pages.bench_pages(stored=stored, candidates=candidates, tell=tell)
+        long = long_keys.bench_long_keys(keys=keys, tell=tell) if keys else None
     if json:
-        print_json(found.to_json())
+        print_json(found.to_json() | {"long_keys": None if long is None else long.to_json()})
         return
+    if long is not None:
+        seen = f"first view {number(long.first_view_ms, 3)} ms, with charts {number(long.complete_ms, 3)} ms"
+        moved = f"{number(long.frames_per_second, 3)} frames a second, slowest {number(long.slowest_frame_ms, 3)} ms"
+        typer.echo(f"{long.keys:,} keys: {seen}; scrolling {moved}; sorting {number(long.sorted_ms, 3)} ms")
     table = [
         [way, f"{number(first, 3)} ms", f"{number(found.median_ms[way], 3)} ms"] for way, first in found.first_ms.items()
     ]

@@ -155,7 +155,7 @@ def show_look(found: RowsLook) -> None:
 
 def _ask(question: GuideQuestion) -> str:
     """One question in the terminal, with its hints above it."""
-    for line in question.hints:
+    for line in (*question.seen, *question.hints):
         typer.echo(f"  {shown(line)}", err=True)
     answer: str = typer.prompt(question.text, default=question.suggested, prompt_suffix=" ", err=True)
     return answer.strip()

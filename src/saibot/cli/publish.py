@@ -49,7 +49,7 @@ def publish(
     level: Annotated[list[str] | None, typer.Option(help="Coarser level of the keys, fine to coarse. Repeatable.")] = None,
     feature: Annotated[
         list[str] | None,
-        typer.Option(help="Column to release: age (bounds bought), age=0:100, age=buy:0:100, farm=yes|no. Repeatable."),
+        typer.Option(help="To release: age (bounds bought), age=0:100, age=buy:0:100, log:age, farm=yes|no. Repeatable."),
     ] = None,
     component: Annotated[
         bool, typer.Option("--component", help="Release the principal component of all features, bought, in their place.")

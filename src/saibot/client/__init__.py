@@ -30,6 +30,7 @@ from saibot.client.exact_request import local_request
 from saibot.client.job import Job
 from saibot.client.kept import Kept
 from saibot.client.model import LinearModel
+from saibot.client.open_tables import open_sketches
 from saibot.client.packing import Packed, pack_sketches
 from saibot.client.platform import Platform
 from saibot.client.provider import Provider
@@ -75,6 +76,7 @@ __all__ = [
     "discover",
     "find_augmentation",
     "local_request",
+    "open_sketches",
     "pack_sketches",
     "private_request",
 ]

@@ -31,7 +31,13 @@ from saibot.privatize.drafting import (
 )
 from saibot.privatize.read import Source, TableLike, open_table
 from saibot.privatize.schema import resolve_features
-from saibot.privatize.suggesting import names_individuals, repeated, suggested_vocabularies, times_of
+from saibot.privatize.suggesting import (
+    names_individuals,
+    repeated,
+    suggested_vocabularies,
+    times_of,
+    vocabularies_of,
+)
 from saibot.privatize.tuning import tuned_fields
 from saibot.safe_file import write_safely
 
@@ -40,12 +46,13 @@ COVERAGE = "0.01"  # of epsilon, for a count of the rows whose key is in the dom
 
 @dataclass(frozen=True)
 class GuideQuestion:
-    """Something that only the provider can say. `hints` are lines for the provider's own screen; they may tell of rows."""
+    """Something that only the provider can say. `hints` help; `seen` tells of rows, and is for the provider's own screen."""
 
     name: str
     text: str
     hints: tuple[str, ...] = ()
     suggested: str | None = None
+    seen: tuple[str, ...] = ()
 
     @property
     def flag(self) -> str:
@@ -84,7 +91,8 @@ def completed(table: TableLike, answers: Answers, ask: Ask, *, header_is_names: 
         left = [name for name in columns if name not in (answers.key, answers.id)]
         told = (
             columns_in_words(left).replace("It has", "There are", 1),
-            "age: a number, bounds bought; age=0:100: public bounds; farm=yes|no: public categories. Separate by blanks.",
+            "age: a number, bounds bought; age=0:100: public bounds; log:income: its logarithm, for what grows by factors;",
+            "farm=yes|no: public categories, each a column of its own. Separate columns by blanks.",
         )
         said = ask(GuideQuestion("feature", "Which columns are to be released?", told))
         answers = replace(answers, features=tuple(said.split()))
@@ -135,13 +143,15 @@ def _key(answers: Answers, columns: Sequence[str], source: Source, ask: Ask) -> 
     assert answers.key is not None
     checked_column(answers.key, columns)
     if answers.domain is None:
-        shares = suggested_vocabularies(source, answers.key)
-        hints = [f"{id}: {share:.0%} of its values are in it." for id, share in shares[:4]]
+        shares = [] if ask is nobody else suggested_vocabularies(source, answers.key)
+        seen = tuple(f"{id}: {share:.0%} of its values are in it." for id, share in shares[:4])
+        named = vocabularies_of(answers.key)
+        hints = [f"By the column's name: {', '.join(named)}."] if named else []
         hints += ["dates:2013-01-01:2013-12-31, months:2013-01:2013-12 and the like."] if times_of(answers.key) else []
         hints += ["It lists all keys there are, seen or not: an id of `saibot domains list`, range:ward:1:99, or a file."]
         best = shares[0][0] if shares and shares[0][1] > 0.5 else None
         said = ask(
-            GuideQuestion("domain", f"Which public vocabulary are the keys in {answers.key!r} of?", tuple(hints), best)
+            GuideQuestion("domain", f"Which public vocabulary are the keys in {answers.key!r} of?", tuple(hints), best, seen)
         )
         answers = replace(answers, domain=said)
     assert answers.domain is not None

@@ -9,7 +9,20 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, or_, select, true, tuple_, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    and_,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    tuple_,
+    union_all,
+)
 from sqlalchemy.engine import RowMapping
 
 from saibot.platform.accounts import Caller
@@ -64,12 +77,20 @@ class Catalog:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._counts: Remembered[tuple[str, Filter], dict[str, Any]] = Remembered(seconds=60.0, most=1000)
+        self._tables: Remembered[tuple[str, Filter], int] = Remembered(seconds=60.0, most=1000)
         self._frequencies: Remembered[Term, int] = Remembered(seconds=600.0, most=10_000)
 
     def list(
-        self, caller: Caller, filter: Filter, *, sort: Sort = "published", place: Place = None, limit: int = 50
+        self,
+        caller: Caller,
+        filter: Filter,
+        *,
+        sort: Sort = "published",
+        place: Place = None,
+        limit: int = 50,
+        tables: bool = False,
     ) -> Page:
-        """Documents as JSON text, in order."""
+        """Documents as JSON text, in order. With `tables`, of those of one table the newest stands for all that match."""
         column, descending, _ = SORTS[sort]
         columns = (datasets.c.number, column.label("at"), datasets.c.document)
         query = select(*columns).order_by(*_order(descending, column, datasets.c.number))
@@ -78,10 +99,11 @@ class Catalog:
             query = query.where(here < there if descending else here > there)
         wanted = filter.terms()
         with self._database.read() as connection:
-            rows = self._walked(connection, caller, wanted, query, limit + 1, descending=descending)
+            shown = _shown(caller, wanted if tables else None)
+            rows = self._walked(connection, shown, wanted, query, limit + 1, descending=descending)
             if rows is None:
                 sorted_first = query.with_only_columns(*columns[:2])  # documents are long: not through the sorter
-                chosen = self._fetched(connection, caller, wanted, sorted_first).limit(limit + 1).subquery()
+                chosen = self._fetched(connection, shown, wanted, sorted_first).limit(limit + 1).subquery()
                 both = select(chosen.c.number, chosen.c.at, datasets.c.document).join(
                     datasets, datasets.c.number == chosen.c.number
                 )
@@ -89,6 +111,25 @@ class Catalog:
             documents = _whole(connection, caller, {row.number: row.document for row in rows[:limit]})
         more = [rows[limit - 1].at, rows[limit - 1].number] if len(rows) > limit else None
         return Page(list(documents.values()), more)
+
+    def tables(self, caller: Caller, filter: Filter) -> int:
+        """How many tables match, by however many keys each is published. May be as old as the counts of `facets`."""
+        view = ("all" if caller.sees_restricted else f"of {caller.name}", filter)
+        known = self._tables.get(view)
+        if known is None:
+            columns, wanted = select(datasets.c.provider, datasets.c.name), filter.terms()
+            with self._database.read() as connection:
+                found = self._fetched(connection, _visible(caller), wanted, columns).distinct().subquery()
+                known = int(connection.execute(select(func.count()).select_from(found)).scalar_one())
+            if known > MANY:
+                self._tables.put(view, known)
+        return known
+
+    def siblings(self, caller: Caller, provider: str, name: str) -> Sequence[dict[str, Any]]:
+        """The datasets of one table that the caller may know of, by age: each by another key."""
+        query = select(datasets.c.document).where(datasets.c.provider == provider, datasets.c.name == name, _visible(caller))
+        with self._database.read() as connection:
+            return [json.loads(row.document) for row in connection.execute(query.order_by(datasets.c.number))]
 
     def facets(self, caller: Caller, filter: Filter) -> dict[str, Any]:
         """How many datasets match, and how many of each domain and each provider.
@@ -109,7 +150,7 @@ class Catalog:
         with self._database.read() as connection:
             wanted = filter.terms()
             if wanted:
-                query = self._fetched(connection, caller, wanted, query)
+                query = self._fetched(connection, _visible(caller), wanted, query)
             else:
                 query = query.where(_visible(caller, indexed=True))
             # Summed up there: a row that is fetched costs more than one that is counted, above all while others wait.
@@ -181,7 +222,7 @@ class Catalog:
         """What a slice of the corpus is made of: the latest version of every dataset, by number."""
         with self._database.read() as connection:
             columns = select(datasets.c.number, datasets.c.document)
-            query = self._fetched(connection, caller, Filter(domain=domain).terms(), columns)
+            query = self._fetched(connection, _visible(caller), Filter(domain=domain).terms(), columns)
             if place is not None:
                 query = query.where(datasets.c.number > place[0])
             rows = connection.execute(query.order_by(datasets.c.number).limit(limit + 1)).all()
@@ -200,7 +241,7 @@ class Catalog:
     def _walked(
         self,
         connection: Connection,
-        caller: Caller,
+        shown: ColumnElement[bool],
         wanted: Sequence[Term],
         query: Select[Any, Any],
         limit: int,
@@ -213,7 +254,7 @@ class Catalog:
         comes to it with too few matches, they are fetched by a term instead.
         """
         if not wanted:
-            return connection.execute(query.where(_visible(caller)).limit(limit)).all()
+            return connection.execute(query.where(shown).limit(limit)).all()
         size = connection.execute(select(func.max(datasets.c.number))).scalar() or 0
         expected = float(limit)
         for term in wanted:
@@ -229,7 +270,7 @@ class Catalog:
         for term in wanted:
             probe = select(terms.c.term).where(terms.c.dataset == window.c.number, _has(term))
             met = met.where(probe.correlate(window).exists())
-        met = met.where(select(datasets.c.number).where(this, _visible(caller)).correlate(window).exists())
+        met = met.where(select(datasets.c.number).where(this, shown).correlate(window).exists())
         if connection.dialect.name != "sqlite":
             met = met.order_by(*_order(descending, window.c.at, window.c.number))
         # SQLite would look at the whole window before it sorts. It reads the window in its order; that is checked.
@@ -238,10 +279,10 @@ class Catalog:
         return rows if len(rows) == limit and keys == sorted(keys, reverse=descending) else None
 
     def _fetched(
-        self, connection: Connection, caller: Caller, wanted: Sequence[Term], query: Select[Any, Any]
+        self, connection: Connection, shown: ColumnElement[bool], wanted: Sequence[Term], query: Select[Any, Any]
     ) -> Select[Any, Any]:
         """The query, restricted to what matches, starting from the datasets with the rarest term."""
-        query = query.where(_visible(caller))
+        query = query.where(shown)
         if not wanted:
             return query
         rarest, *others = sorted(wanted, key=lambda term: self._frequency(connection, term))
@@ -321,15 +362,29 @@ def _has(term: Term) -> ColumnElement[bool]:
     return terms.c.term == first if last is None else and_(terms.c.term >= first, terms.c.term < last)
 
 
-def _visible(caller: Caller, *, indexed: bool = False) -> ColumnElement[bool]:
+def _shown(caller: Caller, as_tables: Sequence[Term] | None) -> ColumnElement[bool]:
+    """What the caller may know of; of datasets of one table that have these terms, the newest alone."""
+    visible = _visible(caller)
+    if as_tables is None:
+        return visible
+    newer = datasets.alias()
+    same = (newer.c.provider == datasets.c.provider) & (newer.c.name == datasets.c.name)
+    beside = select(newer.c.number).where(same, newer.c.number > datasets.c.number, _visible(caller, newer))
+    for term in as_tables:
+        probe = select(terms.c.term).where(terms.c.dataset == newer.c.number, _has(term))
+        beside = beside.where(probe.correlate(newer).exists())
+    return and_(visible, ~beside.correlate(datasets).exists())
+
+
+def _visible(caller: Caller, of: FromClause = datasets, *, indexed: bool = False) -> ColumnElement[bool]:
     """`indexed`: by the index for counting. Else said so that SQLite does not choose it, where datasets are looked at one by
     one in another order."""
-    state = datasets.c.state if indexed else func.coalesce(datasets.c.state, "")
-    current = and_(state == "live", or_(datasets.c.expires.is_(None), datasets.c.expires > today()))
+    state = of.c.state if indexed else func.coalesce(of.c.state, "")
+    current = and_(state == "live", or_(of.c.expires.is_(None), of.c.expires > today()))
     if caller.sees_restricted:
         return and_(current, true())
-    mine = datasets.c.provider == caller.name if caller.signed_in else None
-    public = datasets.c.visibility == "public"
+    mine = of.c.provider == caller.name if caller.signed_in else None
+    public = of.c.visibility == "public"
     return and_(current, public if mine is None else or_(public, mine))
 
 

@@ -48,12 +48,12 @@ class Publishing:
         settings: Settings,
         *,
         published: Callable[[], None],
-        confirmed: Callable[[], None],
+        changed: Callable[[], None],
         remove: Callable[[set[str]], None],
     ) -> None:
         self._database, self._files, self._trail = database, files, trail
         self._catalog, self._settings = catalog, settings
-        self._published, self._confirmed, self._remove = published, confirmed, remove
+        self._published, self._changed, self._remove = published, changed, remove
         # A file may be named by several datasets; whoever deletes one must not meet somebody who is about to name it.
         self._naming = threading.Lock()
 
@@ -80,6 +80,8 @@ class Publishing:
                 raise
         if is_new:
             self._published()
+        else:
+            self._changed()  # what is restricted from now on teaches no longer
         return Dataset.model_validate(self._catalog.show(caller, found.id), extra="ignore"), is_new
 
     def withdraw(self, caller: Caller, id: str) -> None:
@@ -116,7 +118,7 @@ class Publishing:
                 changed = {"teaches": True, "document": document.model_dump_json()}
                 connection.execute(update(datasets).where(datasets.c.number == row["number"]).values(changed))
                 self._trail.note(connection, caller.name, "confirm", id, {"digest": digest})
-        self._confirmed()
+        self._changed()
         return document
 
     def tidy(self) -> int:

@@ -11,22 +11,21 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from saibot.discover import Addable, Joinable, Meetings, OwnKeys, match_union
 from saibot.discover.related import label_text
 from saibot.domains import DomainRegistry, KnownDomains
-from saibot.errors import InvalidInput, InvalidSketch
+from saibot.errors import InvalidSketch
 from saibot.platform.accounts import Caller
 from saibot.platform.catalog import Catalog, Filter
 from saibot.platform.describe import letters_of
 from saibot.platform.errors import NotFound
+from saibot.platform.opened_corpus import OpenedCorpus, Stamp
 from saibot.platform.publishing import file_name
 from saibot.platform.storage.files import FileStore
 from saibot.search.corpus import Corpus
 from saibot.search.from_sketches import domain_of_part
-from saibot.search.index import CorpusIndex
 from saibot.sketch import Header, Sketch, read_sketch
 from saibot.wire import JoinsWith, Related, UnionsWith
 
@@ -37,10 +36,9 @@ REMEMBERED = 8
 class Relatives:
     """Reads only."""
 
-    def __init__(self, catalog: Catalog, files: FileStore, registry: DomainRegistry, corpus: Path) -> None:
-        self._catalog, self._files, self._registry, self._folder = catalog, files, registry, corpus
+    def __init__(self, catalog: Catalog, files: FileStore, registry: DomainRegistry, corpus: OpenedCorpus) -> None:
+        self._catalog, self._files, self._registry, self._corpus = catalog, files, registry, corpus
         self._meetings = lru_cache(REMEMBERED)(self._met)
-        self._corpus = lru_cache(1)(self._opened)
 
     def of(self, caller: Caller, id: str, *, limit: int) -> Related:
         """The datasets that the caller may know of, the largest share of keys first."""
@@ -54,7 +52,7 @@ class Relatives:
     def _joins(self, caller: Caller, dataset: dict[str, Any]) -> list[JoinsWith]:
         if dataset["key"] is None:
             return []
-        corpus, meetings = self._meetings(dataset["digest"], self._stamp())
+        corpus, meetings = self._meetings(dataset["digest"], self._corpus.stamp())
         others: dict[str, dict[str, Any]] = {}
         for part in dataset["key"]["parts"]:  # these are listed at once, also before they are packed
             page = self._catalog.list(caller, Filter(domain=part["domain"]), limit=LOOKED_AT)
@@ -93,25 +91,12 @@ class Relatives:
                     break
         return dict(islice(found.items(), LOOKED_AT))
 
-    def _met(self, digest: str, stamp: tuple[str, int] | None) -> tuple[Corpus | None, Meetings]:
+    def _met(self, digest: str, stamp: Stamp) -> tuple[Corpus | None, Meetings]:
         sketch, known = self._sketch(digest), KnownDomains.of(registry=self._registry)
         parts = sketch.header.key.parts if sketch.header.key else ()
         own = [one for i, part in enumerate(parts) for one in OwnKeys.of(part.name, domain_of_part(sketch, i, known))]
-        corpus = self._corpus(stamp)
+        corpus = self._corpus.at(stamp)
         return corpus, Meetings(own, corpus)
-
-    def _opened(self, stamp: tuple[str, int] | None) -> Corpus | None:
-        try:
-            return Corpus(self._folder)
-        except InvalidInput:
-            return None
-
-    def _stamp(self) -> tuple[str, int] | None:
-        """Another one after every change of the shards."""
-        try:
-            return CorpusIndex(self._folder).stamp()
-        except InvalidInput:
-            return None
 
     # -------------------------------------------------------------------------------------------- unions
 

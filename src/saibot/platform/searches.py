@@ -27,11 +27,14 @@ from saibot.platform.metrics import Metrics
 from saibot.platform.pagination import Page, Place
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.tables import searches
+from saibot.platform.storage.tables import searches, uses
 from saibot.platform.validation import accepted_sketch
 from saibot.safe_file import sync_folder, write_safely
 from saibot.wire import ErrorFacts, Question, Search
 from saibot.wire.search import OVER, Progress
+
+RESULT = "result.json"
+STATUSES = ("queued", "running", *OVER)
 
 
 @dataclass
@@ -110,6 +113,14 @@ class Searches:
             rows = connection.execute(query).mappings().all()
         return Page([self._shown(row) for row in rows[:limit]], [rows[limit - 1]["number"]] if len(rows) > limit else None)
 
+    def by_status(self, caller: Caller) -> dict[str, int]:
+        """How many searches there are of each status, for whoever runs the platform."""
+        caller.need("admin")
+        query = select(searches.c.status, func.count()).group_by(searches.c.status)
+        with self._database.read() as connection:
+            found = {status: int(number) for status, number in connection.execute(query)}
+        return {status: found.get(status, 0) for status in STATUSES}
+
     def show(self, caller: Caller, id: str) -> Search:
         return self._shown(self._row(caller, id))
 
@@ -123,7 +134,7 @@ class Searches:
                 code="not_done",
             )
         try:
-            return (self.folder / id / "result.json").read_bytes()
+            return (self.folder / id / RESULT).read_bytes()
         except FileNotFoundError:
             raise NotFound("the result has expired.", hint="Ask again.") from None
 
@@ -185,9 +196,18 @@ class Searches:
             "error": None if outcome.error is None else json.dumps(outcome.error),
             "finished": now(),
         }
+        taken = self._taken(id) if outcome.status == "done" else set()
         with self._database.write() as connection:
             connection.execute(update(searches).where(searches.c.id == id).values(values))
+            for digest in taken:
+                connection.execute(insert(uses).values(search=id, digest=digest))
         self._ended(id, outcome)
+
+    def uses_of(self, digests: Sequence[str]) -> int:
+        """How many of the searches that are kept have taken one of these sketches; by whom is nobody's business."""
+        query = select(func.count(uses.c.search.distinct())).where(uses.c.digest.in_(digests))
+        with self._database.read() as connection:
+            return int(connection.execute(query).scalar_one())
 
     def tidy(self) -> int:
         """Remove what is older than results are kept."""
@@ -248,12 +268,21 @@ class Searches:
         with self._lock:
             self._live.pop(id, None)
 
+    def _taken(self, id: str) -> set[str]:
+        """The sketches that a result took a step with."""
+        try:
+            document = json.loads((self.folder / id / RESULT).read_bytes())
+        except (OSError, ValueError):
+            return set()
+        return {str(step["digest"]) for step in document["steps"]}
+
     def _remove(self, ids: Sequence[str]) -> None:
         for id in ids:
             shutil.rmtree(self.folder / id, ignore_errors=True)
         with self._database.write() as connection:
             for id in ids:
                 connection.execute(delete(searches).where(searches.c.id == id))
+                connection.execute(delete(uses).where(uses.c.search == id))
 
     def _row(self, caller: Caller, id: str) -> RowMapping:
         """The search if the caller may know of it: its requester, or an admin."""

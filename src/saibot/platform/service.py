@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 from sqlalchemy import func, select
 
+from saibot.platform.about import SaidOfTables
 from saibot.platform.accounts import Accounts, Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.catalog import Catalog
@@ -18,9 +19,12 @@ from saibot.platform.domains import RegisteredDomains
 from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.errors import NotFound
 from saibot.platform.jobs.runner import Runner
+from saibot.platform.key_domains import KeyDomains
+from saibot.platform.key_values import KeyValues
 from saibot.platform.limits import Limits
 from saibot.platform.logs import Log
 from saibot.platform.metrics import Metrics
+from saibot.platform.opened_corpus import OpenedCorpus
 from saibot.platform.publishing import Publishing, Visibility
 from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.relatives import Relatives
@@ -65,7 +69,11 @@ class Platform:
         self.domains.restore_copies()
         self.catalog = Catalog(self.database)
         self.shards = Shards(self.database, self.files, corpus, self.log)
-        self.relatives = Relatives(self.catalog, self.files, self.domains.registry, corpus)
+        opened = OpenedCorpus(corpus)
+        self.relatives = Relatives(self.catalog, self.files, self.domains.registry, opened)
+        self.key_domains = KeyDomains(self.catalog, self.domains, opened)
+        self.key_values = KeyValues(self.files, opened)
+        self.said = SaidOfTables(self.database, self.trail, self.catalog)
         self.publishing = Publishing(
             self.database,
             self.files,
@@ -73,7 +81,7 @@ class Platform:
             self.catalog,
             settings,
             published=self._after_publishing,
-            confirmed=self._after_confirming,
+            changed=self._after_changing,
             remove=self.shards.remove,
         )
         self.searches = Searches(self.database, self.trail, settings, settings.data / "searches", self.metrics)
@@ -107,6 +115,7 @@ class Platform:
 
     def withdraw(self, caller: Caller, id: str) -> None:
         self.publishing.withdraw(caller, id)
+        self.said.sweep()
         self._profile.cache_clear()
 
     def confirm(self, caller: Caller, id: str, digest: str) -> Dataset:
@@ -180,6 +189,7 @@ class Platform:
         self.searches.tidy()
         gone = self.publishing.tidy()
         if gone:
+            self.said.sweep()
             self.log.info("withdrawn", datasets=gone)
         self.accounts.note_uses()
 
@@ -188,7 +198,7 @@ class Platform:
         self.start()
         self.shards.wake()
 
-    def _after_confirming(self) -> None:
+    def _after_changing(self) -> None:
         self.start()
         self.shards.wake()
 

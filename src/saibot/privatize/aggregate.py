@@ -19,6 +19,7 @@ from saibot.errors import InvalidInput, InvalidTable, SaibotError
 from saibot.privatize.cells import comparable_text, day_in, number_in, texts_of
 from saibot.privatize.engines import DEFAULT_ENGINE
 from saibot.privatize.grid import Grid, component_value, grid_values, indicator_values, norm_squared, to_steps
+from saibot.privatize.logarithms import log2_in
 from saibot.privatize.read import Source
 from saibot.privatize.schema import Column, KeyPartColumn, ReleaseKey, card_features
 from saibot.semiring import Basis
@@ -75,9 +76,14 @@ def grid_rows(rows: Rows, grid: Grid) -> ibis.Table:
     """The prepared table: features f0, f1, ... on the grid and key parts k0, k1, ... as they are."""
     table = kept_rows(rows)
     # In a step of its own: an engine reads a text as a number wherever that is written.
-    numeric = dict.fromkeys(column.column for column in rows.columns if column.facts.levels is None)
-    numbers = {name: fresh_name(f"number{i}", table) for i, name in enumerate(numeric)}
-    table = table.mutate(**{at: number_in(table[name]) for name, at in numbers.items()})
+    numeric = [column for column in rows.columns if column.facts.levels is None]
+    named_columns = dict.fromkeys(column.column for column in numeric)
+    plain = {name: fresh_name(f"number{i}", table) for i, name in enumerate(named_columns)}
+    table = table.mutate(**{at: number_in(table[name]) for name, at in plain.items()})
+    logs = dict.fromkeys(column.column for column in numeric if column.facts.log)
+    logarithms = {name: fresh_name(f"log{i}", table) for i, name in enumerate(logs)}
+    table = table.mutate(**{at: log2_in(table[plain[name]]) for name, at in logarithms.items()}) if logs else table
+    numbers = {column.name: (logarithms if column.facts.log else plain)[column.column] for column in numeric}
     named = {}
     if rows.components:
         places = {fresh_name(f"component_value{i}", table): one for i, one in enumerate(rows.components)}
@@ -89,12 +95,12 @@ def grid_rows(rows: Rows, grid: Grid) -> ibis.Table:
             named[f"f{number}"] = (
                 indicator_values(table[column.column], column.feature, column.facts.levels or (), grid)
                 if column.feature.kind == "indicator"
-                else grid_values(table[numbers[column.column]], column.feature, grid)
+                else grid_values(table[numbers[column.name]], column.feature, grid)
             )
     names = list(named)
     for number, text in enumerate(text_columns(rows)):
         named[f"t{number}"] = (table[text].strip() != "").fill_null(False).cast("int64")
-        named[f"n{number}"] = table[numbers[text]].notnull().cast("int64")
+        named[f"n{number}"] = table[plain[text]].notnull().cast("int64")
     for number, part in enumerate(rows.key_parts):
         cell = table[part.column]
         named[f"k{number}"] = day_in(cell, rows.source.engine) if part.dates else cell

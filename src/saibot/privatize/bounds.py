@@ -31,7 +31,7 @@ from saibot.privacy.mechanisms import Plan
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize.aggregate import Rows, kept_rows
 from saibot.privatize.card import AUTO, BoughtBounds
-from saibot.privatize.cells import number_in
+from saibot.privatize.cells import feature_number
 from saibot.privatize.noise import NoiseSource
 from saibot.privatize.schema import Column, numeric_feature, twelve_digits
 from saibot.sketch.header import Feature
@@ -239,7 +239,7 @@ def _window(edges: np.ndarray, low: int, high: int, *, around: int) -> np.ndarra
 def ranks(rows: Rows, column: Column, candidates: Sequence[float]) -> tuple[np.ndarray, int]:
     """How many values lie below each candidate, and how many there are. Missing ones are no values."""
     table = kept_rows(rows)
-    table = table.select(x=number_in(table[column.column]))
+    table = table.select(x=feature_number(table[column.column], log=column.facts.log))
     table = table.filter(table.x.notnull() & ~table.x.isnan())
     places = table.group_by(place=_place(table.x, candidates, 0, len(candidates))).aggregate(n=ibis._.count())
     found = rows.source.fetch(places).to_pydict()

@@ -104,6 +104,9 @@ def _check_pair(name: str, lower: float, upper: float) -> None:
         raise ValueError(f"{name} is too large, or its ends too close together, for floating point numbers")
 
 
+LOGARITHMS = (1e-6, 2e12)  # what bounds of a logarithm may lie between: within the range of `logarithms.py`
+
+
 class FeatureFacts(CardPart):
     """[features.NAME]: a numeric column with bounds, or a categorical one with levels."""
 
@@ -112,6 +115,7 @@ class FeatureFacts(CardPart):
     levels: tuple[str, ...] | None = None
     unit: Text = ""
     missing: FiniteFloat | None = None
+    log: bool = False  # the logarithm to base 2, by the rule of `logarithms.py`; bounds and missing are still the column's
     text: Literal["missing"] = "missing"  # what cells that are no numbers count as; cards of version 0.1 could refuse them
 
     @field_validator("text", mode="before")
@@ -127,6 +131,13 @@ class FeatureFacts(CardPart):
             raise ValueError("a feature has bounds (a numeric column) or levels (a categorical one)")
         if isinstance(self.bounds, tuple):
             _check_pair("the pair of bounds", *self.bounds)
+        if self.log:
+            pair = self.bounds if isinstance(self.bounds, tuple) else self.bounds.range if self.bounds else None
+            given = [*(pair or ()), *(() if self.missing is None else (self.missing,))]
+            if self.levels is not None or any(not LOGARITHMS[0] <= number <= LOGARITHMS[1] for number in given):
+                raise ValueError("log goes with numbers above 0: bounds and missing lie between 1e-6 and 2e12")
+            if pair is not None and pair[1] - pair[0] < 1e-6 * pair[0]:
+                raise ValueError("the bounds are too close together for a logarithm")
         if self.levels is not None:
             if not self.levels or len(set(self.levels)) != len(self.levels) or len(self.levels) > 1000:
                 raise ValueError("levels must be a list of 1 to 1000 different values")

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from saibot.domains import normal_key, spellings
 from saibot.privatize.engines import TableEngine
+from saibot.privatize.logarithms import log2_in
 
 _BLANKS = " \t\n\r\v\f"
 NUMBER = r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?)$"
@@ -118,6 +119,12 @@ def number_in(cell: ir.Column) -> ir.FloatingColumn:
     if kind.is_decimal():  # by its text: engines divide by the scale, which another row may have set, and round
         return cell.cast("string").try_cast("float64")
     return cell.cast("float64")
+
+
+def feature_number(cell: ir.Column, *, log: bool) -> ir.FloatingColumn:
+    """A cell as the number that a feature is made of: itself, or its logarithm."""
+    number = number_in(cell)
+    return log2_in(number) if log else number
 
 
 def is_level(cell: ir.Column, level: str, levels: Sequence[str]) -> ir.BooleanValue:

@@ -47,6 +47,9 @@ def _identity(resolved: Resolved) -> dict[str, Any]:
 def _as_it_always_was(card: Card) -> dict[str, Any]:
     """The card without the fields that were added later and say nothing in it: it asks for what it asked for before."""
     document = card.model_dump(mode="json", exclude={"budget"})
+    for feature in document["features"].values():
+        if not feature["log"]:
+            del feature["log"]
     for key in document["keys"].values():
         for name in ADDED_TO_DOMAINS if key["domain"] is not None else ():
             if key["domain"][name] is None:

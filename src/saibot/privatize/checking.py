@@ -45,6 +45,11 @@ def resolve(request: ReleaseRequest) -> Resolved:
         raise InvalidInput(f"{len(columns)} features have no {component.keep} components.", hint="Name more with --feature.")
     if component and any(column.facts.levels is not None for column in columns):
         raise InvalidInput("a component is made of numeric features.", hint="Leave categorical ones out of its list.")
+    if any(column.facts.log for column in columns) and (request.part is not None or request.paper_preparation):
+        raise InvalidInput(
+            "logarithms are for tables that others look up, not for requests, nor for the paper's preparation.",
+            hint="Leave log out of the card, or put a column of logarithms into the table.",
+        )
     key = resolve_key(card, request.key)
     plan_request = _plan_request(request, columns, key)
     # A looked-up value says most between narrow bounds; a target, a union and a component need the spread of their columns.

@@ -2,6 +2,7 @@
 
 A feature is said in one word: `age` is a number whose bounds are bought, `age=0:100` one with public bounds,
 `age=buy:0:100` one whose bounds are bought within a public range, and `farm=yes|no` a category with these public levels.
+`log:` in front, `log:income` or `log:income=1:1e6`, takes the logarithm.
 """
 
 from __future__ import annotations
@@ -124,10 +125,13 @@ def columns_in_words(columns: Sequence[str]) -> str:
 
 
 def _feature(text: str, labels: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    log = text.startswith("log:") and text.partition("=")[0] not in labels
+    text = text.removeprefix("log:") if log else text
     column, equals, said = (text, "", "") if text in labels else text.partition("=")
     checked_column(column.strip(), list(labels))
     label = labels[column.strip()]
     facts: dict[str, Any] = {"column": column.strip()} if label != column.strip() else {}
+    facts |= {"log": True} if log else {}
     if not equals:
         return label, facts | {"bounds": {"buy": AUTO}}
     pair = _pair(said.removeprefix("buy:"))
@@ -139,7 +143,7 @@ def _feature(text: str, labels: dict[str, str]) -> tuple[str, dict[str, Any]]:
     if not levels or ":" in said:
         raise InvalidInput(
             f"the feature {text!r} cannot be read.",
-            hint="Write age (bounds are bought), age=0:100 (public bounds), age=buy:0:100 or farm=yes|no (public levels).",
+            hint="Write age (bounds are bought), age=0:100 (public bounds), age=buy:0:100, log:age or farm=yes|no (levels).",
         )
     return label, facts | {"levels": levels}
 

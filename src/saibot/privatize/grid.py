@@ -84,13 +84,13 @@ def indicator_values(cell: ir.Column, feature: Feature, levels: Sequence[str], g
 def component_value(
     table: ibis.Table, numbers: Mapping[str, str], columns: list[Column], component: Feature
 ) -> ir.FloatingValue:
-    """The weighted sum of scaled features that a component is, not yet clipped; `numbers` says where each column's are."""
+    """The weighted sum of scaled features that a component is, not yet clipped; `numbers` says where each feature's are."""
     assert component.weights is not None
     total: ir.FloatingValue = _float(0.0)
     for column in columns:
         feature = column.feature
         assert feature is not None and feature.missing is not None
-        number = table[numbers[column.column]]
+        number = table[numbers[column.name]]
         filled = ibis.ifelse(number.isnull() | number.isnan(), _float(feature.missing), number)
         clipped = ibis.least(ibis.greatest(filled, _float(feature.lower)), _float(feature.upper))
         scaled = (clipped - _float(feature.offset)) * _float(1.0 / feature.scale)

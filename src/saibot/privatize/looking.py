@@ -20,7 +20,7 @@ from saibot.privacy.mechanisms import Plan, make_plan
 from saibot.privatize.aggregate import ExactStatistics, Rows, aggregate, kept_rows
 from saibot.privatize.bounds import ENOUGH, QUARTILES, with_quantiles
 from saibot.privatize.card import AUTO, BoughtBounds
-from saibot.privatize.cells import number_in
+from saibot.privatize.cells import feature_number
 from saibot.privatize.checking import prepare, with_found_keys
 from saibot.privatize.key_search import search
 from saibot.privatize.privatize import bought_rows
@@ -168,7 +168,7 @@ def _clipped(rows: Rows, column: Column | None, feature: Feature) -> tuple[float
         counted = table.aggregate(n=table.count(), there=table[column.column].count())
         row = rows.source.fetch(counted).to_pylist()[0]
         return (1 - row["there"] / row["n"] if row["n"] else 0.0), 0.0, 0.0
-    table = table.select(x=number_in(table[column.column]))
+    table = table.select(x=feature_number(table[column.column], log=column.facts.log))
     x = ibis.ifelse(table.x.isnan(), ibis.null("float64"), table.x)
     counted = table.aggregate(
         n=table.count(), there=x.count(), low=(x < feature.lower).sum(), high=(x > feature.upper).sum()

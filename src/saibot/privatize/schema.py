@@ -16,6 +16,7 @@ from saibot.domains.times import counts_days
 from saibot.errors import InvalidCard, InvalidDomain, InvalidTable
 from saibot.privatize.card import BoughtBounds, Card, DomainFacts, FeatureFacts
 from saibot.privatize.domain_file import read_domain
+from saibot.privatize.logarithms import log2_of
 from saibot.sketch.header import Feature
 
 
@@ -75,7 +76,7 @@ def resolve_features(card: Card, chosen: tuple[str, ...]) -> list[Column]:
         raise InvalidCard(f"the card has no feature {unknown[0]!r}.", hint=f"It has {', '.join(card.features)}.")
     columns = []
     for name in chosen or tuple(card.features):
-        facts = card.features[name]
+        facts = _in_logarithms(card.features[name])
         source = facts.column or name
         if facts.levels is not None:
             for level in facts.levels:
@@ -89,6 +90,23 @@ def resolve_features(card: Card, chosen: tuple[str, ...]) -> list[Column]:
             assert facts.bounds is not None
             columns.append(Column(numeric_feature(name, facts, *facts.bounds), name, source, facts))
     return columns
+
+
+def _in_logarithms(facts: FeatureFacts) -> FeatureFacts:
+    """The facts of a feature whose logarithm is released, in its units; those of others as they are."""
+    if not facts.log:
+        return facts
+
+    def pair(ends: tuple[float, float]) -> tuple[float, float]:
+        return twelve_digits(log2_of(ends[0])), twelve_digits(log2_of(ends[1]))
+
+    bounds = facts.bounds
+    if isinstance(bounds, BoughtBounds):
+        bounds = bounds.model_copy(update={"range": None if bounds.range is None else pair(bounds.range)})
+    elif bounds is not None:
+        bounds = pair(bounds)
+    missing = None if facts.missing is None else twelve_digits(log2_of(facts.missing))
+    return facts.model_copy(update={"bounds": bounds, "missing": missing, "unit": f"log2 {facts.unit}".strip()})
 
 
 def numeric_feature(name: str, facts: FeatureFacts, lower: float, upper: float) -> Feature:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from saibot.report import charts
 from saibot.report.format import percent, plural
+from saibot.report.spreadsheet import csv_text, safe_file_name
 from saibot.search.rankings import RANKINGS
 from saibot.wire import Entry, Measured, Result
 
@@ -164,25 +163,12 @@ def rows_of(view: ResultView) -> list[list[str | float | None]]:
 
 def result_csv(view: ResultView) -> str:
     """The ranked candidates, one line each, for spreadsheets."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
-    writer.writerows([_harmless(cell) if isinstance(cell, str) else cell for cell in row] for row in rows_of(view))
-    return out.getvalue()
+    return csv_text(COLUMNS, rows_of(view))
 
 
 def file_name(view: ResultView, suffix: str) -> str:
-    """A name for downloads, of characters that every system takes."""
-    words = f"saibot-{view.result.request}-{view.target}"
-    return (
-        "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-" for letter in words)[:80]
-        + suffix
-    )
-
-
-def _harmless(text: str) -> str:
-    """Spreadsheets run cells that begin like a formula; names come from strangers, so such cells become plain text."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    """A name for downloads."""
+    return safe_file_name(f"saibot-{view.result.request}-{view.target}", suffix)
 
 
 def _distinct(label: str, used: dict[str, int]) -> str:

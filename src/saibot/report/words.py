@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from saibot.report.format import NOTHING, count, number, percent, plural
+from saibot.report.format import NOTHING, count, number, percent
 
 PLAN_HEADS = ("where", "what", "sensitivity", "noise σ", "σ off the diagonal")
 ORDERS = {0: "counts", 1: "sums", 2: "sums of products"}
@@ -138,15 +138,6 @@ def preview_rows(preview: Mapping[str, Any]) -> list[list[str]]:
         ),
     ]
     return [[name, told] for name, told in found if told != NOTHING]
-
-
-def key_words(key: Mapping[str, Any] | None) -> str:
-    """`day: 365 keys of dates:2013-01-01:2013-12-31, and their months`."""
-    if key is None:
-        return "no key: whole-table statistics only"
-    parts = " × ".join(f"{plural(part['size'], 'key')} of {part['domain']}" for part in key["parts"])
-    levels = f", also by {', '.join(key['levels'])}" if key.get("levels") else ""
-    return f"{key['name']}: {parts}{levels}"
 
 
 def _level(level: int) -> str:

@@ -22,7 +22,6 @@ from saibot.estimate.factors import (
     Factors,
     Readings,
     RequestSums,
-    apply,
     expected_gains,
     variance_within,
 )
@@ -42,8 +41,14 @@ class _Known:
 
     features: Mapping[str, int]
     readings: Readings
-    tau2: np.ndarray  # of each feature
     factors: Factors
+
+    def tau2(self, candidate: Candidate) -> float:
+        """The variance of a candidate's values over keys; where it stands for itself, as far as it is told from noise and
+        a typical one beyond."""
+        if candidate.shard.factors:
+            return candidate.number("spread")
+        return float(self.readings.first_scales[self.features[candidate.feature]])
 
 
 class Expectations:
@@ -80,7 +85,7 @@ class Expectations:
             found = expected_gains(
                 members[0][2].factors,
                 Readings.join([known.readings.take(row) for row, (_, _, known) in zip(rows, members, strict=True)]),
-                np.concatenate([known.tau2[row] for row, (_, _, known) in zip(rows, members, strict=True)]),
+                np.array([known.tau2(candidate) for _, candidate, known in members]),
                 sums[view],
                 values=np.array([candidate.own_values()[:-1] for _, candidate, _ in members]),
             )
@@ -110,7 +115,7 @@ class Expectations:
             tree = key_tree([sketch], domain)
             readings, model = Readings.of_sketch(sketch, tree, domain if tree.names else None), Factors.none(tree)
         features = {feature.name: place for place, feature in enumerate(sketch.header.features)}
-        return _Known(features, readings, apply(model, readings).tau2, model)
+        return _Known(features, readings, model)
 
 
 def request_sums(state: State, view: View) -> RequestSums:

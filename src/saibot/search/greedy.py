@@ -130,13 +130,18 @@ class _GreedySearch:
             shown = order[: self.options.shown]
             self.ranked = tuple(describe(table, self.engine.group(i), self.options, expected=gain) for i, gain in shown)
             self.dropped = (*explain_dropped(self.engine, board, self.corpus), *self._refused)
-        for number, expected in order:
+        left = [(number, expected) for number, expected in order if identity(self.engine.group(number)) not in taken]
+        # The first whose gain is clear: a best guess may put one before it whose gain is not.
+        sure = [(number, expected) for number, expected in left if accepted(board, number, len(self), self.options)]
+        for number, expected in sure if not (first and self.options.always_first) else ():
             group = self.engine.group(number)
-            if identity(group) not in taken:
-                found = describe(table, group, self.options, expected=expected)
-                # The sweep's error is an estimate: what the exact interval leaves open is not taken, whatever it says.
-                clear = found.lower > 0 and accepted(board, number, len(self), self.options)
-                return group, found, clear
+            found = describe(table, group, self.options, expected=expected)
+            # The sweep's error is an estimate: what the exact interval leaves open is not taken, whatever it says.
+            if found.lower > 0:
+                return group, found, True
+        for number, expected in left[:1]:
+            group = self.engine.group(number)
+            return group, describe(table, group, self.options, expected=expected), False
         return None
 
     def _best_union(self, *, first: bool) -> tuple[Addition, UnionScore, State] | None:

@@ -68,7 +68,7 @@ class ManyToMany:
         *,
         progress: Callable[[str, float | None], None],
     ) -> SearchResult:
-        if options.rank != "usable" or options.hops or options.shared:
+        if options.rank not in ("usable", SearchOptions().rank) or options.hops or options.shared:
             raise InvalidInput("many-to-many joins are ranked by their usable gain, without hops and shared columns.")
         check_joinable(request)
         work = _ManyToManySearch(request, corpus, options)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from saibot.estimate.factors import FactorValues, Readings
-from saibot.estimate.lookup import lookup_values
+from saibot.estimate.lookup import LookupValues, lookup_values
 from saibot.search.shard import OPEN, TEXT, ShardRows, concatenate
 from saibot.search.shared_factors import SharedFactors
 from saibot.sketch import KeyDomain, Sketch
 
 Domains = Callable[[Sketch], KeyDomain | None]
 """Finds the domain with the coarser levels of a sketch's key, where it is known."""
+
+
+@dataclass(frozen=True)
+class Loading:
+    """One feature of one sketch: the share of its spread over keys that a factor explains, with the sign of the factor."""
+
+    digest: str
+    dataset: str
+    feature: str
+    share: float
 
 
 def pack(
@@ -42,10 +53,7 @@ def pack_for_all(
 
 def plain_rows(sketch: Sketch, domain: KeyDomain | None) -> ShardRows:
     """What a sketch says by itself."""
-    header = sketch.header
-    levels = domain.with_levels(header.key.levels) if domain and header.key and header.key.levels else None
-    parents = [levels.parent_index(i + 1) for i in range(len(levels.level_names))] if levels else []
-    found = lookup_values(sketch, parents)
+    header, found = sketch.header, own_values(sketch, domain)
     m = len(header.features)
     text = {
         "digest": [sketch.digest] * m,
@@ -64,6 +72,13 @@ def plain_rows(sketch: Sketch, domain: KeyDomain | None) -> ShardRows:
     deviations = (found.values - found.prior_mean[:, None]).astype(np.float32)
     extra = {OPEN: np.ones((m, 1), np.float32)} if header.open else {}
     return ShardRows({name: np.array(text[name], dtype=object) for name in TEXT}, numbers, deviations, extra)
+
+
+def own_values(sketch: Sketch, domain: KeyDomain | None) -> LookupValues:
+    """The values that a sketch gives by itself, with its coarser key levels where their domain is known."""
+    key = sketch.header.key
+    levels = domain.with_levels(key.levels) if domain and key and key.levels else None
+    return lookup_values(sketch, [levels.parent_index(i + 1) for i in range(len(levels.level_names))] if levels else [])
 
 
 def shared_rows(shared: SharedFactors, group: int | None, dataset: str) -> ShardRows:
@@ -86,6 +101,30 @@ def shared_rows(shared: SharedFactors, group: int | None, dataset: str) -> Shard
         np.ascontiguousarray(values),
         factors=shared.name_of(group),
     )
+
+
+def strongest(shards: Iterable[ShardRows], shared: SharedFactors, *, most: int) -> list[list[Loading]]:
+    """For each factor the features that load on it most.
+
+    Factors are orthogonal columns over the keys that the values are of, so the share of a feature's spread over keys that
+    one of them explains is their squared correlation.
+    """
+    columns = _standard(shared.grouped.everyone.loadings.T)
+    found: list[list[Loading]] = [[] for _ in range(shared.rank)]
+    for shard in shards:
+        correlations = _standard(shard.values[:, :-1]) @ columns.T
+        for factor, column in enumerate(correlations.T):
+            for row in np.argsort(-np.abs(column), kind="stable")[:most]:
+                text = {name: str(shard.text[name][row]) for name in ("digest", "dataset", "feature")}
+                found[factor].append(Loading(**text, share=float(np.sign(column[row]) * column[row] ** 2)))
+    return [sorted(one, key=lambda loading: -abs(loading.share))[:most] for one in found]
+
+
+def _standard(rows: np.ndarray) -> np.ndarray:
+    """Each row with a mean of 0 and a length of 1; a row that is the same for all keys becomes 0."""
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    length = np.linalg.norm(centred, axis=1, keepdims=True)
+    return np.asarray(np.divide(centred, length, out=np.zeros_like(centred), where=length > 1e-12))
 
 
 def _improved(plain: ShardRows, found: FactorValues, factors: str) -> ShardRows:

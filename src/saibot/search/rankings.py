@@ -73,5 +73,11 @@ POTENTIAL = register(
     Ranking("potential", "the gain of the provider's raw means, as far as it is sure", _by_potential_gain, "potential")
 )
 EXPECTED = register(
-    Ranking("expected", "the best guess at the raw means' gain", _by_expected_gain, "expected", first="the most promising")
+    Ranking(
+        "expected",
+        "what private values give now and, as a best guess, raw means would",
+        _by_expected_gain,
+        "expected",
+        first="the most promising",
+    )
 )

@@ -68,6 +68,11 @@ class SharedFactors:
         """Whose values there are: everybody's, and those of each group of providers."""
         return (None, *range(len(self.grouped.without))) if self.rank else (None,)
 
+    @property
+    def explained(self) -> np.ndarray:
+        """The share of the values of a typical table that each factor explains, (r,); the rest is each table's own."""
+        return np.asarray((self.grouped.everyone.loadings**2).mean(axis=0))
+
     def group_of(self, provider: str | None) -> int | None:
         """The group whose factors a provider's requests use; None for those that all tables taught."""
         return self.grouped.group.get(provider) if provider is not None and self.rank else None

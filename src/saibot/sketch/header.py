@@ -28,6 +28,7 @@ from saibot.privacy.events import Spent
 from saibot.privacy.mechanisms import Plan, PlanRequest, confirmed
 from saibot.privacy.mechanisms.plan import Block
 from saibot.privacy.neighbours import Neighbours
+from saibot.sketch.exact import check_open_header
 
 FORMAT: Final = "saibot-sketch"
 VERSION: Final = 2  # what is written
@@ -207,21 +208,7 @@ class Header(Part):
     def _open_or_private(self) -> Self:
         """Open and exact, or closed and paid for; nothing in between."""
         if self.open:
-            if not (self.source and self.source.strip()):
-                raise ValueError("an open sketch names the public source of its table")
-            if self.budget or self.plan or self.account or self.spent:
-                raise ValueError("an open sketch protects nobody, so it has no budget, plan or account")
-            if self.assumptions.noise != "none" or self.simulation or self.model != "central":
-                raise ValueError("an open sketch is exact: it has no noise")
-            try:
-                exact_decimal(self.bound_squared, name="bound_squared")
-            except SaibotError:
-                raise ValueError("the norm bound of an open sketch is no number") from None
-            assumed = self.assumptions
-            if self.rows is None or not assumed.row_count_public or not assumed.bounds_public:
-                raise ValueError("an open sketch hides nothing, neither its row count nor its bounds")
-            if assumed.rows_per_individual != 1 or self.preparation != Preparation(kind="public"):
-                raise ValueError("an open sketch has no individuals to protect, and nothing that was bought for them")
+            check_open_header(self)
         elif self.source is not None or self.assumptions.noise == "none":
             raise ValueError("a sketch without noise, or with a public source, says that it is open")
         return self
@@ -298,20 +285,6 @@ class Header(Part):
         if total is not None and not Spent.of(claimed.events).within(total):
             raise InvalidSketch("the sketch's account would have spent less than this sketch alone.")
         return claimed
-
-    @property
-    def exact_layout(self) -> Literal["lookup", "semiring", "union"]:
-        """What an open sketch holds. With a key, products are in it once for the whole table, or else for every key."""
-        if self.key is None:
-            return "union"
-        return "lookup" if self.global_blocks else "semiring"
-
-    def exact_blocks(self) -> tuple[Block, ...]:
-        """The blocks of an open sketch. None of them has noise."""
-        whole = [Block("global", 0, order, 0.0, 0.0) for order in (1, 2) if self.exact_layout != "semiring"]
-        orders = range(0) if self.key is None else range(2 if self.exact_layout == "lookup" else 3)
-        levels = range(1 + len(self.key.levels)) if self.key else range(0)
-        return (*(Block("key", level, order, 0.0, 0.0) for level in levels for order in orders), *whole)
 
 
 def _claimed_plan(document: dict[str, Any], request: PlanRequest) -> Plan:

@@ -15,6 +15,7 @@ from saibot.errors import InvalidSketch
 from saibot.privacy.mechanisms import EXACT, Plan
 from saibot.privacy.mechanisms.plan import Block, Scope
 from saibot.semiring import Basis, Monomial
+from saibot.sketch.exact import check_exact, exact_blocks, exact_layout
 from saibot.sketch.header import Header
 
 
@@ -79,7 +80,7 @@ class Sketch:
     @property
     def blocks(self) -> tuple[Block, ...]:
         """The statistics that it holds, each with its noise, which is 0 in an open sketch."""
-        return self.header.exact_blocks() if self.plan is None else self.plan.blocks
+        return exact_blocks(self.header) if self.plan is None else self.plan.blocks
 
     @property
     def mechanism(self) -> str:
@@ -88,7 +89,7 @@ class Sketch:
 
     @property
     def layout(self) -> str:
-        return self.header.exact_layout if self.plan is None else self.plan.request.layout
+        return exact_layout(self.header) if self.plan is None else self.plan.request.layout
 
     @cached_property
     def key_basis(self) -> Basis:
@@ -152,7 +153,7 @@ class Sketch:
         if len(header.global_blocks) != sum(b.scope == "global" for b in blocks):
             raise InvalidSketch("the sketch holds a global block that its plan does not name.")
         if self.plan is None:
-            self._check_exact()
+            check_exact(header, self.levels, self.whole(1))
         if header.model == "local" and header.rows is None:
             raise InvalidSketch("the sketch is a sum of reports, but does not say of how many.")
         if header.simulation != (header.assumptions.noise == "simulated"):
@@ -170,18 +171,6 @@ class Sketch:
             raise InvalidSketch("the sketch's row count is not public under its neighbouring relation.")
         if (1 if header.model == "local" else header.rows) != plan.request.rows:
             raise InvalidSketch("the sketch's row count is not the one that its plan was made for.")
-
-    def _check_exact(self) -> None:
-        """Counts of rows are whole, none is negative, and all of them come to the same: noise would show here."""
-        for table in self.levels:
-            counts = table.values[:, 0]
-            if (counts < 0).any() or (counts != np.floor(counts)).any() or counts.sum() != self.header.rows:
-                raise InvalidSketch("the sketch is open, but its counts are not those of rows: noise was added to them.")
-        sums = [table.values[:, 1 : 1 + len(self.features)].sum(axis=0) for table in self.levels]
-        sums += [] if (whole := self.whole(1)) is None else [whole]
-        for one in sums[1:]:
-            if not np.allclose(one, sums[0], rtol=1e-9, atol=1e-6):
-                raise InvalidSketch("the sketch is open, but its sums do not add up: noise was added to them.")
 
 
 def column_name(monomial: Monomial) -> str:

@@ -4,8 +4,9 @@ Types only. The commands' flags, the HTTP interface, the client's answers, the p
 from these, so a field that is added or renamed here is so everywhere.
 """
 
+from saibot.wire.about import About
 from saibot.wire.account import Account, NewToken, Role, Token
-from saibot.wire.dataset import CorpusEntry, Dataset, ShownDataset
+from saibot.wire.dataset import CorpusEntry, Dataset, JoinKeyPart, ShownDataset
 from saibot.wire.domain import Domain
 from saibot.wire.factors import FactorsEntry
 from saibot.wire.options import InvalidOption, Question, SearchOptions
@@ -17,6 +18,7 @@ from saibot.wire.shapes import Shape
 
 __all__ = [
     "RANKINGS",
+    "About",
     "Account",
     "CorpusEntry",
     "Dataset",
@@ -28,6 +30,7 @@ __all__ = [
     "FactorsEntry",
     "Identity",
     "InvalidOption",
+    "JoinKeyPart",
     "JoinsWith",
     "Measured",
     "NewColumn",

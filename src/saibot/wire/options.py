@@ -48,7 +48,7 @@ class Options(Shape):
     strategy: Literal["greedy", "exhaustive"] = Field(
         default="greedy", description="Step by step, or every combination of joins; the latter for a few candidates only."
     )
-    rank: Annotated[str, AfterValidator(checked_ranking), Field(json_schema_extra=_offer_rankings)] = "usable"
+    rank: Annotated[str, AfterValidator(checked_ranking), Field(json_schema_extra=_offer_rankings)] = "expected"
     confidence: float = Field(default=0.9, gt=0, lt=1, description="How sure an accepted gain must be, over all candidates.")
     interval: float = Field(default=0.9, gt=0, lt=1, description="Confidence of the intervals that are shown.")
     ranking_quantile: float = Field(

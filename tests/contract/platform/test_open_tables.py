@@ -174,6 +174,14 @@ def test_an_open_table_teaches_after_its_source_was_confirmed(school: Any) -> No
     assert taught(school) == private | {first["digest"]}, "nothing more is due"
 
 
+def test_what_is_restricted_after_it_taught_is_unlearned(school: Any, verbs: Any) -> None:
+    before = taught(school)
+    quiet = world(tables=12, real=True).sketches[3]
+    owner = school.account("provider", name="provider3")
+    assert verbs.publish(owner, write_sketch(quiet), visibility="restricted").status_code == 200
+    assert taught(school) == before - {quiet.digest}
+
+
 def test_a_search_at_home_meets_open_and_private_tables_alike(school: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     place = rng.integers(0, KEYS, 3000)

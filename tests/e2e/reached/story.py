@@ -258,7 +258,8 @@ def on_a_platform(root: Path) -> None:
         admin.type("backup", "backup.tar", "--data", "data")
         admin.type("restore", "backup.tar", "--data", "copy")
         with httpx.Client(base_url=ready["address"], follow_redirects=True, timeout=60) as browser:
-            by_page(browser, tokens, left["id"], listed[0]["id"])
+            whole = Path(ready["admin_token_file"]).read_text().strip()
+            by_page(browser, [whole, *tokens], left["id"], listed[0]["id"])
         provider.type("withdraw", listed[0]["id"], "--yes")
         requester.type("logout")
     finally:
@@ -270,7 +271,7 @@ def on_a_platform(root: Path) -> None:
 
 
 def by_page(browser: httpx.Client, tokens: list[str], search: str, dataset: str) -> None:
-    """A provider sees what was spent; a requester looks around, and at what was found."""
+    """An admin sees what is stored, a provider what was spent; a requester looks around, and at what was found."""
 
     def see(address: str) -> str:
         page = browser.get(address, headers={"accept": "text/html"})
@@ -282,12 +283,20 @@ def by_page(browser: httpx.Client, tokens: list[str], search: str, dataset: str)
         assert found is not None
         return found[1]
 
-    for token, addresses in zip(tokens, (["/budget", f"/datasets/{dataset}/withdraw"], ["/searches"]), strict=True):
+    values = [f"/datasets/{dataset}/{part}" for part in ("rows", "chart", "values.csv", "values.arrow", "values.json")]
+    places = {
+        "admin": ["/admin"],
+        "provider": ["/budget", f"/datasets/{dataset}/withdraw", f"/datasets/{dataset}/about", "/providers/the-provider"],
+        "requester": ["/searches", "/domains", "/domains/wards", *values],
+    }
+    for token, addresses in zip(tokens, places.values(), strict=True):
         browser.post("/sign-in", data={"csrf": code(see("/sign-in")), "token": token, "next": "/"}).raise_for_status()
         for address in ("/", "/?q=nights", f"/datasets/{dataset}", f"/datasets/{dataset}/sketch", *addresses):
-            see(address)
+            page = see(address)
+            if address.endswith("/about"):
+                browser.post(address, data={"csrf": code(page), "licence": "CC0", "more": "*Nights*"}).raise_for_status()
         if token != tokens[-1]:
-            browser.post("/sign-out", data={"csrf": code(see("/budget"))}).raise_for_status()
+            browser.post("/sign-out", data={"csrf": code(see("/account"))}).raise_for_status()
     see("/ask")
     for address in (f"/searches/{search}", *(f"/searches/{search}/result.{kind}" for kind in ("json", "csv", "html"))):
         see(address)

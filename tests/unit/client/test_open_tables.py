@@ -9,8 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from saibot.client import Corpus, Packed, Provider, find_augmentation, local_request, pack_sketches, private_request
-from saibot.client.open_tables import open_sketches
+from saibot.client import (
+    Corpus,
+    Packed,
+    Provider,
+    find_augmentation,
+    local_request,
+    open_sketches,
+    pack_sketches,
+    private_request,
+)
 from saibot.embedded import embedded
 from saibot.errors import InvalidInput
 from saibot.privacy.ledger import Ledger

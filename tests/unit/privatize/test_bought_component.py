@@ -221,6 +221,7 @@ def test_a_release_with_a_field_that_says_nothing_new_is_the_release_it_was(ledg
     assert "keep" not in known["component"] and set(known["keys"]["k"]["domain"]) == {
         "file", "values", "dates", "range", "of", "id", "version"
     }  # fmt: skip
+    assert not any("log" in facts for facts in known["features"].values())
 
 
 @pytest.mark.parametrize("keep", [1, 2])

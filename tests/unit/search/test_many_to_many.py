@@ -155,7 +155,7 @@ def test_what_goes_with_lookup_joins_only_is_refused(tmp_path, sketch):
     frame = by_day(rng, 100, np.zeros(len(DAYS)), "y")
     request, corpus = search_request(sketch("request", frame), target="y"), corpus_of(tmp_path, sketch("other", frame))
     with pytest.raises(InvalidInput, match="usable gain"):
-        search(request, corpus, SearchOptions(join="many-to-many", rank="expected"))
+        search(request, corpus, SearchOptions(join="many-to-many", rank="potential"))
     with pytest.raises(InvalidInput, match="step by step"):
         search(request, corpus, PAIRS, strategy=Exhaustive())
     with pytest.raises(InvalidInput, match="many-to-many-unbiased"):

@@ -81,7 +81,7 @@ def test_the_http_interface_and_the_page_offer_it(worst, tmp_path: Path):
         browser.post("/sign-in", data={"csrf": code[1], "token": token, "next": "/ask"})
         page = browser.get("/ask").text
         assert '<option value="worst">worst gain: what nobody would want</option>' in page
-        assert '<option value="usable" selected>' in page
+        assert '<option value="expected" selected>' in page
 
 
 def test_options_take_it_while_it_is_there():

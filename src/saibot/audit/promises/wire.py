@@ -21,6 +21,7 @@ from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
 from saibot.privatize.noise import OpenDPNoise
+from saibot.privatize.tuning import note_look
 from saibot.sketch import Sketch
 
 KEYS = tuple(f"{number:02}" for number in range(1, 13))
@@ -50,7 +51,7 @@ def wire_is_silent() -> Iterable[Verdict]:
         import saibot.platform  # noqa: F401
     except ImportError:
         yield Verdict("a local requester's calls do not depend on its rows", skipped=NEEDS)
-        yield Verdict("nothing nonprivate or simulated is sent", skipped=NEEDS)
+        yield Verdict("nothing nonprivate, tuned or simulated is sent", skipped=NEEDS)
         return
     with tempfile.TemporaryDirectory(prefix="saibot-audit-") as folder, _platform(Path(folder)) as (admin, recorder):
         yield silent_requester(admin, recorder, Path(folder))
@@ -138,8 +139,11 @@ def _sketch(name: str, values: np.ndarray, folder: Path, **options: Any) -> Sket
     table.write_text("\n".join(["shop,level", *lines]) + "\n", encoding="utf-8")
     asked = {"key": "shop", "allocation": "equal"} | options
     noise = asked.pop("noise", None)
+    ledger = Ledger(folder / f"ledger-{name}")
+    if asked.pop("looked_at", False):  # with another card
+        note_look(card.with_feature("level", bounds=(-1, 1)), name, ledger)
     request = ReleaseRequest(card, Budget("100", "1e-6"), Neighbours.REPLACE_ONE, **asked)
-    return privatize(table, request, Ledger(folder / f"ledger-{name}"), noise=noise).sketch
+    return privatize(table, request, ledger, noise=noise).sketch
 
 
 # ------------------------------------------------------------------------------------------------ nonprivate sketches
@@ -147,13 +151,14 @@ def _sketch(name: str, values: np.ndarray, folder: Path, **options: Any) -> Sket
 
 def nothing_nonprivate(admin: Platform, recorder: Recorder, folder: Path) -> Verdict:
     """Sketches that a platform refuses must be refused before they are sent: what was sent is no longer the sender's."""
-    promise = "nothing nonprivate or simulated is sent"
+    promise = "nothing nonprivate, tuned or simulated is sent"
     values = np.arange(len(KEYS)) * 1.0
     provider = Provider(admin.as_account("careless-provider", ["provider"]), folder / "ledger")
     requester = Requester(admin.as_account("careless-requester", ["requester"]), folder / "ledger")
     sketches = {
         "nonprivate": _sketch("nonprivate", values, folder, paper_preparation=True),
         "simulated": _sketch("simulated", values, folder, noise=SimulatedNoise()),
+        "tuned": _sketch("tuned", values, folder, looked_at=True, yes=True),
     }
     seen = []
     for kind, sketch in sketches.items():

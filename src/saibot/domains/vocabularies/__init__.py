@@ -9,7 +9,7 @@ from saibot.domains.domain import KeyDomain
 from saibot.domains.errors import UnknownDomain
 from saibot.domains.vocabularies.vocabulary import Package, Vocabulary
 
-__all__ = ["Package", "Vocabulary", "catalogue", "shipped", "vocabulary"]
+__all__ = ["Package", "Vocabulary", "catalogue", "of_domain", "shipped", "vocabulary"]
 
 FAMILIES = ("countries", "united_states", "nuts", "diseases", "clock")
 
@@ -25,6 +25,11 @@ def shipped(id: str, version: int | None = None) -> Vocabulary | None:
     """The vocabulary with this id and version, the only version there is where none is named."""
     found = catalogue().get(id)
     return found if found is not None and version in (None, found.version) else None
+
+
+def of_domain(id: str) -> Vocabulary | None:
+    """The vocabulary whose domain sketches name by this id: that of a named range is not its own id."""
+    return next((one for one in catalogue().values() if id == (one.domain_id or one.id)), None)
 
 
 def vocabulary(id: str, version: int | None = None) -> KeyDomain:

@@ -17,7 +17,7 @@ from saibot.platform.errors import WrongMediaType
 from saibot.platform.pagination import read_cursor
 from saibot.platform.validation import PRIVATIZE
 from saibot.sketch import SUFFIX
-from saibot.wire import Dataset, Related, ShownDataset
+from saibot.wire import About, Dataset, Related, ShownDataset
 
 router = APIRouter(prefix="/v1", tags=["datasets"])
 Q = Annotated[str | None, Query(max_length=500, description="Every word of it begins a word of name, title or a feature.")]
@@ -107,6 +107,27 @@ def related(
 ) -> Response:
     """From public facts alone: features with their units, and lists of keys, which may overlap in part."""
     return json_answer(here.relatives.of(caller, id, limit=limit))
+
+
+@router.get(
+    "/datasets/{id}/about",
+    summary="Licence, contact, tags and more of a dataset",
+    responses=documented({200: About}, 404),
+)
+def about(caller: Asking, here: Here, id: DatasetId) -> Response:
+    """What its provider says beside the sketches."""
+    return json_answer(here.said.of(caller, id))
+
+
+@router.put(
+    "/datasets/{id}/about",
+    summary="Say licence, contact, tags and more of a dataset",
+    responses=documented({200: About}, 403, 404),
+    openapi_extra=SECURED,
+)
+def describe(caller: Asking, here: Here, id: DatasetId, said: About) -> Response:
+    """Of its table, by all keys that it is published by. What is left out is empty afterwards."""
+    return json_answer(here.said.change(caller, id, said))
 
 
 @router.delete(

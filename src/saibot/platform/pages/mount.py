@@ -27,7 +27,20 @@ from saibot.platform.limits import Kind
 from saibot.platform.pages.session import session_token
 from saibot.platform.pages.sketch_facts import SketchReader
 from saibot.platform.pages.static_files import StaticFiles
-from saibot.platform.pages.views import ask, budget, catalogue, dataset, plan, searches, sign_in
+from saibot.platform.pages.views import (
+    about,
+    admin,
+    ask,
+    budget,
+    catalogue,
+    dataset,
+    domain,
+    plan,
+    provider,
+    searches,
+    sign_in,
+    values,
+)
 from saibot.platform.pages.visit import Visit
 from saibot.platform.service import Platform
 from saibot.platform.storage.unavailable import is_away
@@ -78,8 +91,17 @@ def mount(app: FastAPI, platform: Platform) -> None:
     add("/datasets/{id}", partial(dataset.show, reader=reader))
     add("/datasets/{id}/sketch", dataset.sketch)
     add("/datasets/{id}/confirm", dataset.confirm, method="POST")
+    add("/datasets/{id}/rows", values.rows)
+    add("/datasets/{id}/chart", values.chart)
+    add("/datasets/{id}/values.{kind}", values.download)
+    add("/datasets/{id}/about", about.show)
+    add("/datasets/{id}/about", about.change, method="POST")
     add("/datasets/{id}/withdraw", budget.ask_withdrawal)
     add("/datasets/{id}/withdraw", budget.withdraw, method="POST")
+    add("/providers/{name:path}", partial(provider.show, reader=reader))
+    add("/domains", domain.index)
+    add("/domains/{id:path}", domain.show)
+    add("/factors/{version}/{kind}", domain.factors)
     add("/ask", ask.show)
     add("/ask", ask.send, method="POST")
     add("/searches", searches.index)
@@ -91,7 +113,9 @@ def mount(app: FastAPI, platform: Platform) -> None:
     add("/searches/{id}/result.html", searches.as_report)
     add("/sketches/{digest}", searches.to_dataset)
     add("/budget", partial(budget.show, reader=reader))
-    add("/tokens/{id}/revoke", budget.revoke, method="POST")
+    add("/account", sign_in.account)
+    add("/admin", admin.show)
+    add("/tokens/{id}/revoke", admin.revoke, method="POST")
     add("/plan", plan.show)
     add("/plan/preview.json", plan.numbers)
     add("/sign-in", sign_in.show)
@@ -135,7 +159,7 @@ async def _finished(request: Request, response: Response) -> Response:
         response.headers.setdefault(name, value)
     text = response.headers.get("content-type", "").startswith(("text/html", "application/json", "text/csv"))
     long = len(getattr(response, "body", b"")) >= COMPRESSED_FROM
-    if text and long and "gzip" in request.headers.get("accept-encoding", ""):
+    if text and long and "content-encoding" not in response.headers and "gzip" in request.headers.get("accept-encoding", ""):
         response.body = await run_in_threadpool(gzip.compress, bytes(response.body), 5)
         response.headers["content-encoding"] = "gzip"
         response.headers["content-length"] = str(len(response.body))

@@ -11,10 +11,13 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
+from saibot.domains.naming import domain_name
 from saibot.platform.errors import NotFound
+from saibot.platform.pages.markdown import markdown_html, markdown_text
+from saibot.platform.pages.places import FILES as MAPS
+from saibot.platform.pages.places import map_file
 from saibot.report.html import environment
 from saibot.report.picture import STYLESHEET
-from saibot.report.words import key_words
 
 STATIC = Path(__file__).parent / "static"
 
@@ -22,8 +25,9 @@ STATIC = Path(__file__).parent / "static"
 @cache
 def pages() -> Environment:
     made = environment("saibot.platform.pages")
-    made.filters["prose"] = prose
-    made.globals |= {"asset": asset, "key_words": key_words}
+    made.filters |= {"prose": prose, "markdown": markdown_html, "without_markdown": markdown_text}
+    made.filters["domain_name"] = domain_name
+    made.globals |= {"asset": asset}
     return made
 
 
@@ -39,8 +43,9 @@ def asset(name: str) -> str:
 
 
 def static_file(name: str) -> Path:
-    """Where a static file lies: the pages' own, or the stylesheet that they share with reports."""
-    known = {path.name: path for path in (STYLESHEET, *STATIC.iterdir())}
+    """Where a static file lies: the pages' own, the stylesheet that they share with reports, or shapes of a map."""
+    maps = (path for name in MAPS if (path := map_file(name)) is not None)
+    known = {path.name: path for path in (STYLESHEET, *STATIC.iterdir(), *maps)}
     if name not in known:
         raise NotFound("there is no such file.", hint="The catalogue is at /.")
     return known[name]

@@ -42,6 +42,10 @@ class SketchFacts:
     model: str
     simulation: bool
     created: str
+    rows: int | None
+    mechanism: str  # with its layout
+    features: dict[str, tuple[float, float]]  # their public bounds
+    levels: tuple[str, ...]
     coverage: Coverage | None
 
 
@@ -74,6 +78,10 @@ def facts_of(sketch: Sketch) -> SketchFacts:
         model=header.model,
         simulation=header.simulation,
         created=header.created,
+        rows=header.rows,
+        mechanism=f"{plan.request.mechanism}, {plan.request.layout}" if plan else "exact",
+        features={feature.name: (feature.lower, feature.upper) for feature in header.features},
+        levels=header.key.levels if header.key else (),
         coverage=_coverage(sketch),
     )
 

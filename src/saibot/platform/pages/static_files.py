@@ -17,7 +17,7 @@ from saibot.platform.errors import Unavailable
 from saibot.platform.pages.render import static_file
 from saibot.safe_file import write_safely
 
-TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".json": "application/json"}
 VEGA = "vega.js"
 # In a process of its own: the library brings a whole JavaScript engine along, which the server does not need afterwards.
 _BUILD = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"

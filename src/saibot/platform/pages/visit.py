@@ -27,6 +27,7 @@ DONE = {  # what a page says after a form was sent; the address names the messag
     "signed-out": "You are signed out.",
     "withdrawn": "The dataset is withdrawn. Its sketch is gone from storage and from searches.",
     "confirmed": "The source is confirmed. What the table has in common with others is learned soon.",
+    "described": "What you say of the dataset is saved.",
     "cancelled": "The search is cancelled.",
     "removed": "The search and its result are removed.",
     "revoked": "The token is revoked.",

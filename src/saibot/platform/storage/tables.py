@@ -124,4 +124,20 @@ trail = Table(
     Column("facts", Text, nullable=False),  # JSON; never a statistic
 )
 
-ALL = (tokens, domains, datasets, versions, terms, searches, trail)
+about = Table(
+    "about",
+    metadata,
+    Column("provider", Plain, primary_key=True),
+    Column("name", Plain, primary_key=True),  # of the table: datasets of this name are by its keys
+    Column("said", Text, nullable=False),  # JSON
+    Column("changed", Text, nullable=False),
+)
+
+uses = Table(
+    "uses",
+    metadata,
+    Column("search", String(40), primary_key=True),
+    Column("digest", String(64), primary_key=True, index=True),  # of a sketch that the search has taken
+)
+
+ALL = (tokens, domains, datasets, versions, terms, searches, trail, about, uses)

@@ -209,7 +209,7 @@ def test_an_admin_revokes_a_token_in_the_browser(browser: httpx.Client, platform
     sign_in(browser, platform.first_admin_token)
     code = code_of(browser.get("/budget"))
     assert browser.post(f"/tokens/{made.id}/revoke", data={"csrf": code}).status_code == 303
-    assert "revoked" in browser.get("/budget?done=revoked").text
+    assert "revoked" in browser.get("/admin?done=revoked").text
 
 
 def test_static_files_carry_their_digest_and_are_kept_for_ever(browser: httpx.Client) -> None:

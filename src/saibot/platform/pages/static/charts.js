@@ -16,7 +16,10 @@ async function draw(figure) {
   const spec = JSON.parse(document.getElementById(figure.dataset.chart).textContent);
   const style = getComputedStyle(document.documentElement);
   figure.embedded?.finalize();
-  figure.embedded = await window.vegaEmbed(drawing, { ...coloured(spec, style), width: drawing.clientWidth }, OPTIONS);
+  const sized = { ...coloured(spec, style), width: drawing.clientWidth };
+  figure.ratio = spec.usermeta?.ratio;  // of maps: their height follows their width
+  if (figure.ratio) sized.height = figure.ratio * drawing.clientWidth;
+  figure.embedded = await window.vegaEmbed(drawing, sized, OPTIONS);
   figure.dataset.drawn = "yes";
 }
 
@@ -26,9 +29,13 @@ let settled = null;
 addEventListener("resize", () => {
   clearTimeout(settled);
   settled = setTimeout(() => {
-    for (const figure of figures()) figure.embedded?.view.width(figure.querySelector(".drawing").clientWidth).runAsync();
+    for (const figure of figures()) {
+      const width = figure.querySelector(".drawing").clientWidth;
+      if (figure.ratio) figure.embedded?.view.height(figure.ratio * width);
+      figure.embedded?.view.width(width).runAsync();
+    }
   }, 100);
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-addEventListener("saibot:redraw", drawAll);
+addEventListener("saibot:redraw", (event) => event.detail ? draw(event.detail) : drawAll());
 await drawAll();

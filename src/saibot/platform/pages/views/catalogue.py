@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from saibot.domains.naming import domain_name
 from saibot.platform.catalog import SORTS, Filter, Sort
 from saibot.platform.pages.visit import Visit
 from saibot.platform.pagination import read_cursor, write_cursor
@@ -23,6 +24,7 @@ SORT_WORDS = (
     ("name", "By name"),
 )
 FILTERS = ("q", "domain", "provider", "feature")
+SHOWN_AS = {"domain": domain_name}
 TITLES = {"domain": "Key domain", "provider": "Provider", "feature": "Feature"}
 
 
@@ -33,7 +35,7 @@ def show(visit: Visit) -> Response:
     cursor = visit.request.query_params.get("cursor", "")
     place = read_cursor(cursor, SORTS[sort][2], int)
     filter = Filter(**{name: value or None for name, value in asked.items()})
-    page = visit.platform.catalog.list(visit.caller, filter, sort=cast(Sort, sort), place=place, limit=LIMIT)
+    page = visit.platform.catalog.list(visit.caller, filter, sort=cast(Sort, sort), place=place, limit=LIMIT, tables=True)
     items = [_item(json.loads(text)) for text in page.items]
     facets = visit.platform.catalog.facets(visit.caller, filter)
     query = asked | ({"sort": sort} if sort != "published" else {})
@@ -42,10 +44,10 @@ def show(visit: Visit) -> Response:
         "catalogue.html",
         here="catalogue",
         items=items,
-        total=facets["total"],
+        total=visit.platform.catalog.tables(visit.caller, filter),
         facets=_facets(facets, items, query),
         chosen=[
-            {"title": TITLES[name], "value": asked[name], "href": address(query | {name: ""})}
+            {"title": TITLES[name], "value": SHOWN_AS.get(name, str)(asked[name]), "href": address(query | {name: ""})}
             for name in TITLES
             if asked[name]
         ],
@@ -63,8 +65,9 @@ def address(query: dict[str, str]) -> str:
 
 
 def _item(document: dict[str, Any]) -> dict[str, Any]:
-    key = document["key"]
-    return document | {"key_count": math.prod(part["size"] for part in key["parts"]) if key else None}
+    """With the number of its keys, or of the fewest and the most where it is published by several."""
+    counts = sorted(math.prod(part["size"] for part in key["parts"]) for key in document["keys"])
+    return document | {"key_counts": list(dict.fromkeys(counts[:1] + counts[-1:]))}
 
 
 def _facets(found: dict[str, Any], items: list[dict[str, Any]], query: dict[str, str]) -> list[dict[str, Any]]:
@@ -79,20 +82,19 @@ def _facets(found: dict[str, Any], items: list[dict[str, Any]], query: dict[str,
     made = []
     for name, title in TITLES.items():
         chosen = query.get(name, "")
-        rows = [(value, count) for value, count in values[name] if value != chosen][: SHOWN - bool(chosen)]
+        rows = [(value, count) for value, count in values[name] if value != chosen]
         count = next((count for value, count in values[name] if value == chosen), None)
         if chosen:
             rows.insert(0, (chosen, count))
-        made.append({
-            "title": title,
-            "choices": [
-                {
-                    "name": value,
-                    "count": count,
-                    "chosen": value == chosen,
-                    "href": address(query | {name: "" if value == chosen else value}),
-                }
-                for value, count in rows
-            ],
-        })  # fmt: skip
+        choices = [
+            {
+                "name": SHOWN_AS.get(name, str)(value),
+                "id": value,
+                "count": count,
+                "chosen": value == chosen,
+                "href": address(query | {name: "" if value == chosen else value}),
+            }
+            for value, count in rows
+        ]
+        made.append({"title": title, "choices": choices[:SHOWN], "more": choices[SHOWN:]})
     return made

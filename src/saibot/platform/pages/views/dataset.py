@@ -6,7 +6,10 @@ from typing import Any
 
 from starlette.responses import Response
 
+from saibot.platform.pages import cite
+from saibot.platform.pages.history import history
 from saibot.platform.pages.sketch_facts import SketchFacts, SketchReader
+from saibot.platform.pages.views import values
 from saibot.platform.pages.visit import Visit, in_thread
 from saibot.report import sketch_charts, words
 
@@ -20,12 +23,21 @@ def show(visit: Visit, reader: SketchReader) -> Response:
     features = _features(dataset, profile)
     names = [feature["name"] for feature in features]
     correlations = profile["correlations"] if profile and len(names) > 1 else None
+    found = visit.platform.key_values.of(dataset["digest"])
     mechanism, layout = words.mechanism(dataset["mechanism"], dataset["layout"])
     return visit.page(
         "dataset.html",
         here="catalogue",
         dataset=dataset,
         facts=facts,
+        siblings=_siblings(visit, dataset),
+        said=visit.platform.said.of(visit.caller, dataset["id"]),
+        uses=visit.platform.searches.uses_of([version["digest"] for version in dataset["versions"]]),
+        days=visit.platform.settings.result_days,
+        versions=history(dataset["versions"], reader),
+        citation=cite.sentence(dataset, visit.origin),
+        bibtex=cite.bibtex(dataset, visit.origin),
+        values=values.section(dataset["id"], found, visit.request.query_params) if found is not None else None,
         features=features,
         profile_chart=sketch_charts.profile(features) if profile else None,
         correlations=correlations,
@@ -51,6 +63,12 @@ async def confirm(visit: Visit) -> Response:
     id = visit.request.path_params["id"]
     await in_thread(visit.platform.confirm, visit.caller, id, str(fields.get("digest")))
     return visit.go(f"/datasets/{id}?done=confirmed")
+
+
+def _siblings(visit: Visit, dataset: dict[str, Any]) -> list[dict[str, Any]]:
+    """The same table by other keys."""
+    found = visit.platform.catalog.siblings(visit.caller, dataset["provider"], dataset["name"])
+    return [other for other in found if other["id"] != dataset["id"]]
 
 
 def sketch(visit: Visit) -> Response:

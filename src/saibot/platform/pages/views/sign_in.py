@@ -1,4 +1,4 @@
-"""Signing in and out."""
+"""Signing in and out, and whom one is signed in as."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ def show(visit: Visit) -> Response:
     if visit.caller.signed_in:
         return visit.go(asked)
     return visit.page("sign_in.html", here="sign-in", next=asked, problem=None)
+
+
+def account(visit: Visit) -> Response:
+    """The tokens of the account."""
+    if not visit.caller.signed_in:
+        raise NotSignedIn("this page needs an access token.", hint="Sign in with one.")
+    tokens = visit.platform.accounts.own(visit.caller)
+    return visit.page("account.html", here="account", tokens=tokens, this_token=visit.caller.token)
 
 
 async def enter(visit: Visit) -> Response:

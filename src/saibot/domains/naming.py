@@ -1,0 +1,70 @@
+"""What a key domain is called where people read: `days of 2013`, not `dates:2013-01-01:2013-12-31`."""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from collections.abc import Callable
+from datetime import date
+from functools import lru_cache
+
+from saibot.domains.domain import range_name
+from saibot.domains.generated import generated_domain
+from saibot.domains.vocabularies import of_domain
+
+
+@lru_cache(2000)
+def domain_name(id: str) -> str:
+    """A name for people; ids that neither spell their keys out nor ship with Saibot are names already."""
+    if (vocabulary := of_domain(id)) is not None:
+        return vocabulary.title.partition(" (")[0]
+    kind, _, rest = id.partition(":")
+    if generated_domain(id) is None:
+        return id
+    first, last = rest.split(":")[-2:]
+    return f"{range_name(id) or 'whole numbers'} {first} to {last}" if kind == "range" else _CALENDAR[kind](first, last)
+
+
+def _days(first: str, last: str) -> str:
+    start, end = date.fromisoformat(first), date.fromisoformat(last)
+    if (start.month, start.day, end.month, end.day) == (1, 1, 12, 31):
+        return f"days of {_span(start.year, end.year)}"
+    if (start.year, start.month) == (end.year, end.month) and (start.day, end.day) == (1, _last_day(end)):
+        return f"days of {start:%B %Y}"
+    return f"days from {_day(start)} to {_day(end)}"
+
+
+def _weeks(first: str, last: str) -> str:
+    if first[:4] == last[:4] and first.endswith("W01") and int(last[-2:]) == _weeks_in(int(last[:4])):
+        return f"weeks of {first[:4]}"
+    return f"weeks {first} to {last}"
+
+
+def _months(first: str, last: str) -> str:
+    if first.endswith("-01") and last.endswith("-12"):
+        return f"months of {_span(int(first[:4]), int(last[:4]))}"
+    start, end = (date.fromisoformat(f"{month}-01") for month in (first, last))
+    return f"months from {start:%B %Y} to {end:%B %Y}"
+
+
+def _years(first: str, last: str) -> str:
+    return f"years {first} to {last}"
+
+
+def _span(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first} to {last}"
+
+
+def _day(moment: date) -> str:
+    return f"{moment.day} {moment:%B %Y}"
+
+
+def _last_day(month: date) -> int:
+    return monthrange(month.year, month.month)[1]
+
+
+def _weeks_in(year: int) -> int:
+    """The 28th of December is always in the last week of its year."""
+    return date(year, 12, 28).isocalendar().week
+
+
+_CALENDAR: dict[str, Callable[[str, str], str]] = {"dates": _days, "weeks": _weeks, "months": _months, "years": _years}

@@ -1,0 +1,144 @@
+"""What a published sketch says of each of its keys: value, error and rows, alone and with the help of the corpus.
+
+All of it is post-processing of what is public already: it costs no budget, and every visitor may have all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from saibot.estimate.lookup import LookupValues
+from saibot.platform.errors import NotFound
+from saibot.platform.opened_corpus import OpenedCorpus, Stamp
+from saibot.platform.publishing import file_name
+from saibot.platform.storage.files import FileStore
+from saibot.search.key_maps import key_id
+from saibot.search.packed_rows import own_values
+from saibot.sketch import Feature, read_sketch
+
+REMEMBERED = 16  # sketches; one of 100,000 keys and ten features takes 40 MB
+TIMES = " × "  # between the parts of a composite key
+
+
+@dataclass(frozen=True)
+class FeatureByKey:
+    """One feature over all keys in original units: what the sketch says, and what it says with the help of the corpus.
+
+    Errors are standard deviations of what is left open: the privacy noise, and how keys with little data may differ.
+    """
+
+    name: str
+    unit: str
+    values: np.ndarray
+    errors: np.ndarray
+    better: np.ndarray | None
+    better_errors: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class ValuesByKey:
+    """All features of a sketch over its keys, in the order of its key domain."""
+
+    domain: str  # ids of the parts' domains, joined by `+`
+    parts: tuple[str, ...]  # names of the key's parts
+    keys: tuple[Sequence[str], ...]  # one column of texts for each part
+    counts: np.ndarray  # rows of each key, as far as the noise lets anyone say
+    features: tuple[FeatureByKey, ...]
+    factors: str | None  # version of what helped
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @cached_property
+    def labels(self) -> Sequence[str]:
+        """A key as one text."""
+        return self.keys[0] if len(self.keys) == 1 else [TIMES.join(key) for key in zip(*self.keys, strict=True)]
+
+    @cached_property
+    def _folded(self) -> list[str]:
+        return [label.casefold() for label in self.labels]
+
+    def feature(self, name: str | None) -> FeatureByKey:
+        """The feature with this name, the first where there is none."""
+        return next((one for one in self.features if one.name == name), self.features[0])
+
+    def order(self, feature: FeatureByKey, *, by: str, down: bool, text: str) -> np.ndarray:
+        """Places of the keys that hold a text, ordered by a column; keys without a number in it come last."""
+        if text:
+            wanted = text.casefold()
+            chosen = np.array([i for i, label in enumerate(self._folded) if wanted in label], np.intp)
+        else:
+            chosen = np.arange(len(self))
+        column = self._column(feature, by)
+        if column is None:
+            return chosen[::-1] if down else chosen
+        order = np.argsort(-column[chosen] if down else column[chosen], kind="stable")
+        return np.asarray(chosen[order])
+
+    def _column(self, feature: FeatureByKey, by: str) -> np.ndarray | None:
+        columns = {
+            "value": feature.values,
+            "error": feature.errors,
+            "better": feature.better,
+            "better_error": feature.better_errors,
+            "rows": self.counts,
+        }
+        return columns.get(by)
+
+
+class KeyValues:
+    """Reads only, and remembers the last sketches that somebody looked at."""
+
+    def __init__(self, files: FileStore, corpus: OpenedCorpus) -> None:
+        self._files, self._corpus = files, corpus
+        self._remembered = lru_cache(REMEMBERED)(self._read)
+
+    def of(self, digest: str) -> ValuesByKey | None:
+        """What a stored sketch says of its keys; None where it has none."""
+        return self._remembered(digest, self._corpus.stamp())
+
+    def _read(self, digest: str, stamp: Stamp) -> ValuesByKey | None:
+        try:
+            with self._files.open(file_name(digest)) as file:
+                sketch = read_sketch(file.read())
+        except FileNotFoundError:
+            raise NotFound("there is no sketch with this digest.", hint="It has just been withdrawn.") from None
+        key, corpus = sketch.header.key, self._corpus.at(stamp)
+        if key is None:
+            return None
+        domain = corpus.domain_of(sketch) if corpus is not None else None
+        alone = own_values(sketch, domain)
+        shared = corpus.factors(key_id(key)) if corpus is not None else None
+        helped = shared.improved(shared.readings(sketch, domain)) if shared is not None and shared.rank else None
+        better = None if helped is None else (helped.values, helped.variance)
+        return ValuesByKey(
+            domain="+".join(part.domain for part in key.parts),
+            parts=tuple(part.name for part in key.parts),
+            keys=tuple(list(map(str, column[:-1])) for column in sketch.levels[0].keys),
+            counts=alone.counts[:-1],
+            features=tuple(_feature(feature, i, alone, better) for i, feature in enumerate(sketch.header.features)),
+            factors=None if shared is None or helped is None else shared.version,
+        )
+
+
+def _feature(
+    feature: Feature, place: int, alone: LookupValues, better: tuple[np.ndarray, np.ndarray] | None
+) -> FeatureByKey:
+    def original(scaled: np.ndarray) -> np.ndarray:
+        return np.asarray(feature.offset + feature.scale * scaled)
+
+    def spread(variance: np.ndarray) -> np.ndarray:
+        return np.asarray(feature.scale * np.sqrt(np.maximum(variance, 0.0)))
+
+    return FeatureByKey(
+        name=feature.name,
+        unit=feature.unit,
+        values=original(alone.values[place, :-1]),
+        errors=spread(alone.posterior_variance[place, :-1]),
+        better=None if better is None else original(better[0][place]),
+        better_errors=None if better is None else spread(better[1][place]),
+    )

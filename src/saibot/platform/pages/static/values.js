@@ -1,0 +1,152 @@
+// The table of values by key: only the rows in sight are in the page; the others are fetched as somebody scrolls to them.
+
+const CHUNK = 250;
+const AROUND = 12;  // rows beyond both edges, so that a quick turn of the wheel shows no gap
+const box = document.querySelector("[data-values]");
+const scroller = box.querySelector(".rows");
+const table = scroller.querySelector("table");
+const body = table.tBodies[0];
+const figure = box.querySelector("figure[data-chart]");
+const field = box.querySelector("input[type=search]");
+const columns = table.tHead.rows[0].cells.length;
+const asked = { feature: box.dataset.feature, sort: box.dataset.sort, down: box.dataset.down === "1", keys: field.value };
+let chunks = new Map();  // by number: rows, or a promise of them
+let total = Number(box.dataset.total);
+let question = 0;
+
+for (const plain of box.querySelectorAll("[data-plain]")) plain.hidden = true;
+box.classList.add("live");
+const height = body.rows[0]?.getBoundingClientRect().height || 36;
+const [above, below] = [spacer(), spacer()];
+const pool = [];
+for (const head of table.tHead.rows[0].cells) head.style.minWidth = `${head.offsetWidth}px`;  // columns keep their places
+
+function spacer() {
+  const row = document.createElement("tr");
+  row.setAttribute("aria-hidden", "true");
+  const cell = document.createElement("td");
+  cell.colSpan = columns;
+  row.className = "space";
+  row.append(cell);
+  return row;
+}
+
+function line() {
+  const row = document.createElement("tr");
+  for (let place = 0; place < columns; place++) {
+    const cell = document.createElement(place ? "td" : "th");
+    if (place) cell.className = "number";
+    else cell.scope = "row";
+    cell.append(document.createTextNode(""));
+    row.append(cell);
+  }
+  return row;
+}
+
+function address(path, more = {}) {
+  const query = { feature: asked.feature, sort: asked.sort === "key" ? "" : asked.sort, down: asked.down ? "1" : "", keys: asked.keys, ...more };
+  const words = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== undefined));
+  return `${box.dataset.values}${path}?${words}`;
+}
+
+async function answer(path) {
+  for (;;) {
+    const response = await fetch(path, { headers: { Accept: "application/json" } });
+    if (response.status !== 429) return response.json();
+    await new Promise((done) => { setTimeout(done, 1000 * Number(response.headers.get("Retry-After") ?? 1)); });
+  }
+}
+
+function fetched(number) {
+  const known = chunks.get(number);
+  if (known !== undefined) return Array.isArray(known) ? known : null;
+  const [mine, kept] = [question, chunks];
+  kept.set(number, answer(address("/rows", { start: String(CHUNK * number) })).then((found) => {
+    kept.set(number, found.rows.slice(0, CHUNK));
+    if (mine !== question) return;
+    if (found.total !== total) count(found.total);
+    show();
+  }));
+  return null;
+}
+
+function count(found) {
+  total = found;
+  table.setAttribute("aria-rowcount", String(total + 1));
+  box.querySelector("[data-count]").textContent = `${total.toLocaleString("en")} ${total === 1 ? "key" : "keys"}`;
+}
+
+function show() {
+  const seen = Math.ceil(scroller.clientHeight / height) + 2 * AROUND;
+  const first = Math.max(Math.min(Math.floor(scroller.scrollTop / height) - AROUND, total - seen), 0);
+  const shown = Math.min(seen, total - first);
+  while (pool.length < shown) pool.push(line());
+  const rows = pool.slice(0, shown);
+  if (body.children.length !== shown + 2) body.replaceChildren(above, ...rows, below);
+  above.firstChild.style.height = `${first * height}px`;
+  below.firstChild.style.height = `${(total - first - shown) * height}px`;
+  for (const [place, row] of rows.entries()) {
+    const at = first + place;
+    const cells = fetched(Math.floor(at / CHUNK))?.[at % CHUNK];
+    row.setAttribute("aria-rowindex", String(at + 2));
+    for (let i = 0; i < columns; i++) {
+      const text = cells ? cells[i] : i ? "" : "…";
+      if (row.cells[i].firstChild.data !== text) row.cells[i].firstChild.data = text;
+    }
+  }
+}
+
+let waiting = false;
+scroller.addEventListener("scroll", () => {
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() => { waiting = false; show(); });
+}, { passive: true });
+addEventListener("resize", show);
+
+function ask() {
+  question += 1;
+  chunks = new Map();
+  scroller.scrollTop = 0;
+  for (const link of table.tHead.querySelectorAll("a")) {
+    const head = link.closest("th");
+    if (link.dataset.by === asked.sort) head.setAttribute("aria-sort", asked.down ? "descending" : "ascending");
+    else head.removeAttribute("aria-sort");
+  }
+  history.replaceState(null, "", `${address("")}#values`);
+  show();
+}
+
+table.tHead.addEventListener("click", (event) => {
+  const link = event.target.closest("a");
+  if (!link) return;
+  event.preventDefault();
+  asked.down = asked.sort === link.dataset.by ? !asked.down : link.dataset.by !== "key";
+  asked.sort = link.dataset.by;
+  ask();
+});
+
+let typing = null;
+field.addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(() => { asked.keys = field.value.trim(); ask(); }, 150);
+});
+field.form.addEventListener("submit", (event) => event.preventDefault());
+
+box.querySelector(".picks")?.addEventListener("click", async (event) => {
+  const link = event.target.closest("a");
+  if (!link) return;
+  event.preventDefault();
+  asked.feature = link.dataset.pick;
+  for (const other of link.closest("ul").querySelectorAll("a")) other.removeAttribute("aria-current");
+  link.setAttribute("aria-current", "true");
+  field.form.elements.feature.value = asked.feature;
+  table.tHead.querySelector("[data-of-unit]").textContent = link.dataset.unit && `(${link.dataset.unit})`;
+  ask();
+  const spec = await answer(address("/chart"));
+  if (asked.feature !== link.dataset.pick) return;  // another one was clicked meanwhile
+  document.getElementById(figure.dataset.chart).textContent = JSON.stringify(spec);
+  dispatchEvent(new CustomEvent("saibot:redraw", { detail: figure }));
+});
+
+show();

@@ -1,0 +1,193 @@
+"""What a sketch says per key, on the page of its dataset: a chart, a table that sorts and narrows, and files to take along.
+
+The table is paged here and not in the browser, so that a hundred thousand keys are as quick as ten. Without script the same
+links and the same form lead to the page again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+from starlette.responses import JSONResponse, Response
+
+from saibot.platform.errors import NotFound
+from saibot.platform.key_values import FeatureByKey, ValuesByKey
+from saibot.platform.pages.places import shapes_of
+from saibot.platform.pages.render import asset
+from saibot.platform.pages.visit import Visit
+from saibot.report.charts import Spec
+from saibot.report.format import count, with_error
+from saibot.report.key_charts import OverKeys, over_keys
+from saibot.report.key_table import KINDS, KeyTable
+from saibot.report.spreadsheet import safe_file_name
+
+FIRST = 50  # rows in the page itself
+MOST = 500  # rows of one answer
+LONGEST = 100  # letters of a text that is looked for
+COLUMNS = {"key": "Key", "value": "Value", "error": "Error", "rows": "Rows"}
+BETTER = {"better": "With the corpus", "better_error": "Its error"}
+
+
+def section(id: str, found: ValuesByKey, query: Mapping[str, str]) -> dict[str, Any]:
+    """All that the page shows of the keys, for a query that links and the form of the page make."""
+    feature, asked = found.feature(query.get("feature")), _asked(query)
+    order = found.order(feature, by=asked["sort"], down=asked["down"], text=asked["text"])
+    start = min(_start(query), max(len(order) - 1, 0))
+    chosen = order[start : start + FIRST]
+    return {
+        "feature": feature,
+        "picks": [
+            {
+                "name": one.name,
+                "unit": one.unit,
+                "href": _address(id, asked | {"feature": one.name}),
+                "chosen": one is feature,
+            }
+            for one in found.features
+        ],
+        "asked": asked,
+        "heads": [
+            {
+                "name": name,
+                "title": title,
+                "sorted": ("descending" if asked["down"] else "ascending") if asked["sort"] == name else None,
+                "href": _address(id, asked | {"feature": feature.name, "sort": name, "down": _turned(asked, name)}),
+            }
+            for name, title in _columns(feature).items()
+        ],
+        "rows": _rows(found, feature, chosen),
+        "total": len(order),
+        "start": start,
+        "before": _address(id, asked | {"feature": feature.name, "start": max(start - FIRST, 0)}) if start else None,
+        "after": (
+            _address(id, asked | {"feature": feature.name, "start": start + FIRST}) if start + FIRST < len(order) else None
+        ),
+        "chart": _chart(found, feature),
+        "kind": _drawn(found, feature).kind,
+        "factors": found.factors,
+    }
+
+
+def rows(visit: Visit) -> Response:
+    """Some rows of the table as texts, and how many there are."""
+    found, query = _found(visit), visit.request.query_params
+    feature, asked = found.feature(query.get("feature")), _asked(query)
+    order = found.order(feature, by=asked["sort"], down=asked["down"], text=asked["text"])
+    start = _start(query)
+    some = _rows(found, feature, order[start : start + MOST])
+    return JSONResponse({"total": len(order), "start": start, "rows": some}, headers={"cache-control": "no-store"})
+
+
+def chart(visit: Visit) -> Response:
+    """The specification of a feature's chart."""
+    found = _found(visit)
+    feature = found.feature(visit.request.query_params.get("feature"))
+    return JSONResponse(_chart(found, feature), headers={"cache-control": "no-store"})
+
+
+def download(visit: Visit) -> Response:
+    """All features of all keys, to take along."""
+    kind = visit.request.path_params["kind"]
+    if kind not in KINDS:
+        raise NotFound("there is no such file.", hint="Values are there as CSV, Arrow and JSON.")
+    dataset = visit.platform.catalog.show(visit.caller, visit.request.path_params["id"])
+    named = safe_file_name(f"{dataset['name']}-{dataset['digest'][:12]}-values", f".{kind}")
+    headers = {"content-disposition": f'attachment; filename="{named}"', "cache-control": "no-store"}
+    return Response(as_table(_found(visit)).written(kind), media_type=KINDS[kind], headers=headers)
+
+
+def as_table(found: ValuesByKey) -> KeyTable:
+    """Key columns, rows of each key, and for each feature its value and error, alone and with the help of the corpus."""
+    numbers = {"rows": found.counts}
+    for feature in found.features:
+        numbers |= {feature.name: feature.values, f"{feature.name} error": feature.errors}
+        if feature.better is not None and feature.better_errors is not None:
+            numbers |= {
+                f"{feature.name} with the corpus": feature.better,
+                f"{feature.name} with the corpus error": feature.better_errors,
+            }
+    names = [f"key {name}" if name in numbers else name for name in found.parts]
+    return KeyTable(dict(zip(names, found.keys, strict=True)), numbers)
+
+
+# ------------------------------------------------------------------------------------------------ inside
+
+
+def _found(visit: Visit) -> ValuesByKey:
+    dataset = visit.platform.catalog.show(visit.caller, visit.request.path_params["id"])
+    found = visit.platform.key_values.of(dataset["digest"])
+    if found is None:
+        raise NotFound("this dataset has no key.", hint="Its page has what it says of the whole table.")
+    return found
+
+
+def _columns(feature: FeatureByKey) -> dict[str, str]:
+    better = BETTER if feature.better is not None else {}
+    return {"key": COLUMNS["key"], "value": COLUMNS["value"], "error": COLUMNS["error"], **better, "rows": COLUMNS["rows"]}
+
+
+def _rows(found: ValuesByKey, feature: FeatureByKey, places: np.ndarray) -> list[list[str]]:
+    pairs = [(feature.values, feature.errors)]
+    if feature.better is not None and feature.better_errors is not None:
+        pairs.append((feature.better, feature.better_errors))
+    made = []
+    for place in places.tolist():
+        told = [text for values, errors in pairs for text in _told(float(values[place]), float(errors[place]))]
+        made.append([found.labels[place], *told, count(max(float(found.counts[place]), 0.0))])
+    return made
+
+
+def _told(value: float, error: float) -> tuple[str, str]:
+    """Value and error, with no more digits than the error leaves a meaning to."""
+    told, _, of = with_error(value, error).partition(" ± ")
+    return told, of or "0"
+
+
+def _drawn(found: ValuesByKey, feature: FeatureByKey) -> OverKeys:
+    return OverKeys(
+        found.domain,
+        found.labels,
+        feature.values,
+        feature.errors,
+        unit=feature.unit,
+        name=feature.name,
+        shapes=shapes_of(found.domain),
+        better=feature.better,
+    )
+
+
+def _chart(found: ValuesByKey, feature: FeatureByKey) -> Spec:
+    return over_keys(_drawn(found, feature), asset)
+
+
+def _asked(query: Mapping[str, str]) -> dict[str, Any]:
+    sort = query.get("sort", "key")
+    return {
+        "sort": sort if sort in COLUMNS or sort in BETTER else "key",
+        "down": query.get("down") == "1",
+        "text": query.get("keys", "").strip()[:LONGEST],
+    }
+
+
+def _start(query: Mapping[str, str]) -> int:
+    text = query.get("start", "0")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def _turned(asked: Mapping[str, Any], name: str) -> bool:
+    """Numbers begin with the largest, keys with the first; the same again turns the order round."""
+    return not asked["down"] if asked["sort"] == name else name != "key"
+
+
+def _address(id: str, asked: Mapping[str, Any]) -> str:
+    named = {
+        "feature": asked.get("feature", ""),
+        "sort": "" if asked["sort"] == "key" else asked["sort"],
+        "down": "1" if asked["down"] else "",
+        "keys": asked["text"],
+        "start": asked.get("start") or "",
+    }
+    return f"/datasets/{id}?{urlencode({name: value for name, value in named.items() if value})}#values"

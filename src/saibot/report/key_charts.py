@@ -1,0 +1,265 @@
+"""Charts of values over keys: a line over days, weeks, months and years, a map of places, and bars for other keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+import numpy as np
+
+from saibot.report.charts import POINT, Row, Spec, chart, name_axis
+from saibot.report.format import number, percent, with_error
+
+MOST_BARS = 30
+MOST_POINTS = 1000  # of a line: more are not told apart on a screen, and neighbours are taken together
+SIGMAS = 2
+
+
+@dataclass(frozen=True)
+class MapShapes:
+    """Where the shapes of places are, how they lie on paper, and which one each key has."""
+
+    file: str  # TopoJSON
+    objects: str  # the collection in it
+    projection: str
+    ratio: float  # of height to width
+    number: Mapping[str, int]  # of the shape, by key
+
+
+@dataclass(frozen=True)
+class OverKeys:
+    """Values of one column over the keys of a domain, with the standard deviation of their noise where they have any."""
+
+    domain: str  # id; of a composite key those of its parts, joined by `+`
+    keys: Sequence[str]
+    values: np.ndarray
+    errors: np.ndarray | None = None
+    unit: str = ""
+    name: str = "value"
+    shapes: MapShapes | None = None
+    better: np.ndarray | None = None  # the same with the help of the corpus
+
+    def take(self, places: np.ndarray) -> OverKeys:
+        some = None if self.errors is None else self.errors[places]
+        better = None if self.better is None else self.better[places]
+        return replace(self, keys=[self.keys[i] for i in places], values=self.values[places], errors=some, better=better)
+
+    @property
+    def kind(self) -> str:
+        """How it is drawn: `line`, `map` or `bars`."""
+        if self.domain.partition(":")[0] in _MOMENTS and "+" not in self.domain:
+            return "line"
+        return "bars" if self.shapes is None else "map"
+
+    @property
+    def middle(self) -> float:
+        return float(np.nanmean(self.values)) if np.isfinite(self.values).any() else 0.0
+
+    def rows(self) -> list[dict[str, object]]:
+        """One for each key: value, two standard deviations of noise to either side, and both in words."""
+        errors = np.zeros(len(self.values)) if self.errors is None else self.errors
+        rows = [
+            {
+                "key": key,
+                "value": _rounded(value),
+                "low": _rounded(value - SIGMAS * error),
+                "high": _rounded(value + SIGMAS * error),
+                "told": with_error(float(value), float(error) or None, self.unit),
+            }
+            for key, value, error in zip(self.keys, self.values, errors, strict=True)
+        ]
+        for row, better in zip(rows, () if self.better is None else self.better, strict=False):
+            row |= {"better": _rounded(better), "better_told": f"{number(float(better))} {self.unit}".rstrip()}
+        return [row for row, value in zip(rows, self.values, strict=True) if np.isfinite(value)]
+
+
+def over_keys(drawn: OverKeys, address: Callable[[str], str]) -> Spec:
+    """The chart that fits the keys; `address` says where a page finds a file of shapes."""
+    if drawn.kind == "line":
+        return line(drawn)
+    return bars(drawn) if drawn.shapes is None else places(drawn, drawn.shapes, address(drawn.shapes.file))
+
+
+def line(drawn: OverKeys) -> Spec:
+    """Values in time, with a band of two standard deviations of their noise."""
+    moment = _MOMENTS[drawn.domain.partition(":")[0]]
+    thinned = _thinned(drawn)
+    rows = [row | {"at": moment(str(row["key"]))} for row in thinned.rows()]
+    y = {"type": "quantitative", "scale": {"zero": False}, "axis": {"title": _title(drawn), "tickCount": 5}}
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "line", "color": "@chart-main", "strokeWidth": 1.75},
+            "encoding": {"y": {"field": "value", **y}},
+        },
+        {
+            "mark": {"type": "point", "opacity": 0, "size": 120},  # something to point at
+            "encoding": {"y": {"field": "value", **y}, "tooltip": _tooltip(drawn)},
+        },
+    ]
+    if drawn.errors is not None:
+        band = {"type": "area", "color": "@chart-main", "opacity": 0.2}
+        layers.insert(0, {"mark": band, "encoding": {"y": {"field": "low", **y}, "y2": {"field": "high"}}})
+    if drawn.better is not None:
+        layers.append({
+            "mark": {"type": "line", "color": "@chart-second", "strokeWidth": 1.5, "strokeDash": [5, 3]},
+            "encoding": {"y": {"field": "better", **y}},
+        })  # fmt: skip
+    few = 8 if len(rows) > 8 else max(len(rows), 1)
+    return chart(
+        rows,
+        description=f"{drawn.name} over time. The table below has the same numbers.",
+        height=240,
+        encoding={
+            "x": {
+                "field": "at",
+                "type": "temporal",
+                "scale": {"type": "utc", "nice": False},
+                "axis": {"title": None, "grid": False, "tickCount": few, "labelOverlap": True, "labelFlush": True},
+            }
+        },
+        layer=layers,
+    )
+
+
+def places(drawn: OverKeys, shapes: MapShapes, url: str) -> Spec:
+    """A map: how far each place is above or below the middle; places without a value stay pale.
+
+    Values are those with the help of the corpus, where there are any.
+    """
+    drawn = drawn if drawn.better is None else replace(drawn, values=drawn.better, errors=None, better=None)
+    rows: list[Row] = [
+        {"id": shapes.number[str(row["key"])], **{name: row[name] for name in ("key", "value", "told")}}
+        for row in drawn.rows()
+        if row["key"] in shapes.number
+    ]
+    values = [float(row["value"]) for row in rows]
+    middle = drawn.middle
+    reach = max((abs(value - middle) for value in values), default=1.0) or 1.0
+    scale = {
+        "domain": [middle - reach, middle, middle + reach],
+        "range": ["@chart-negative", "@chart-middle", "@chart-positive"],
+        "interpolate": "rgb",
+    }
+    legend = {"title": _title(drawn), "orient": "bottom", "gradientLength": 220, "tickCount": 3, "titleColor": "@muted"}
+    legend |= {"titleFontWeight": "normal", "format": "~g"}
+    colour = {"field": "value", "type": "quantitative", "scale": scale, "legend": legend}
+    ground = {"url": url, "format": {"type": "topojson", "feature": shapes.objects}}
+    looked_up = {"data": {"values": rows}, "key": "id", "fields": ["key", "value", "told"]}
+    outline = {"type": "geoshape", "stroke": "@line-strong", "strokeWidth": 0.4, "aria": False}
+    return chart(
+        [],
+        description=f"Map of {drawn.name}. The table below has the same numbers.",
+        height=360,
+        usermeta={"ratio": shapes.ratio},
+        projection={"type": shapes.projection},
+        layer=[
+            {"data": ground, "mark": {**outline, "fill": "@sunken"}},
+            {
+                "data": ground,
+                "transform": [{"lookup": "id", "from": looked_up}, {"filter": "isValid(datum.value)"}],
+                "mark": outline,
+                "encoding": {"color": colour, "tooltip": _tooltip(drawn)},
+            },
+        ],
+    )
+
+
+def bars(drawn: OverKeys) -> Spec:
+    """Every key of a short list; of a long one those that stand out most from the middle and from their noise."""
+    shown = drawn if len(drawn.keys) <= MOST_BARS else drawn.take(_striking(drawn))
+    rows = shown.rows()
+    x = {"type": "quantitative", "axis": {"title": _title(drawn), "tickCount": 5}}
+    signed = bool((drawn.values < 0).any())
+    layers: list[Spec] = [
+        {
+            "mark": {"type": "bar", "color": "@chart-main", "opacity": 0.75, "height": {"band": 0.6}},
+            "encoding": {"x": {"field": "value", **x}, "tooltip": _tooltip(drawn)},
+        },
+        {
+            "mark": {**POINT, "size": 40, "color": "@chart-main"},
+            "encoding": {"x": {"field": "value", **x}, "tooltip": _tooltip(drawn)},
+        },
+    ]
+    if drawn.errors is not None:
+        rule = {"type": "rule", "strokeWidth": 2, "color": "@chart-second"}
+        layers.insert(1, {"mark": rule, "encoding": {"x": {"field": "low", **x}, "x2": {"field": "high"}}})
+    if drawn.better is not None:
+        point = {**POINT, "shape": "diamond", "size": 70, "color": "@chart-second"}
+        layers.append({"mark": point, "encoding": {"x": {"field": "better", **x}, "tooltip": _tooltip(drawn)}})
+    if not signed and drawn.errors is not None:
+        layers = layers[1:]  # a bar from 0 would hide that values far from 0 hardly differ
+        for layer in layers:
+            layer["encoding"]["x"] |= {"scale": {"zero": False}}
+    return chart(
+        rows,
+        description=f"{drawn.name} of each key. The table below has the same numbers.",
+        height=22 * max(len(rows), 1),
+        encoding={"y": name_axis("key", [str(row["key"]) for row in rows])},
+        layer=layers,
+    )
+
+
+def loaded_bars(loadings: Sequence[tuple[str, float]]) -> Spec:
+    """What a factor explains of each table's spread, as shares between -1 and 1: the sign says which way it goes."""
+    rows = [{"label": label, "share": share, "told": percent(abs(share))} for label, share in loadings]
+    scale = {"domain": [min(-0.05, *(share for _, share in loadings), 0), 1] if loadings else [0, 1], "nice": False}
+    axis = {"title": "share of its spread", "format": "%", "tickCount": 5}
+    return chart(
+        rows,
+        description="How much of each dataset the factor explains. The table below has the same numbers.",
+        height=24 * max(len(rows), 1),
+        encoding={
+            "y": name_axis("label", [label for label, _ in loadings]),
+            "x": {"field": "share", "type": "quantitative", "scale": scale, "axis": axis},
+            "tooltip": [{"field": "label", "title": "feature"}, {"field": "told", "title": "share of its spread"}],
+        },
+        layer=[{"mark": {"type": "bar", "color": "@chart-main", "height": {"band": 0.65}}}],
+    )
+
+
+def _striking(drawn: OverKeys) -> np.ndarray:
+    """Places of the keys farthest from the middle, in units of their noise, largest value first."""
+    values = np.nan_to_num(drawn.values, nan=drawn.middle)
+    errors = np.ones(len(values)) if drawn.errors is None else np.maximum(drawn.errors, 1e-12)
+    chosen = np.argsort(-np.abs(values - drawn.middle) / errors, kind="stable")[:MOST_BARS]
+    return np.asarray(chosen[np.argsort(-values[chosen], kind="stable")])
+
+
+def _thinned(drawn: OverKeys) -> OverKeys:
+    """Means of neighbours where there are more keys than a screen shows; their noise is independent."""
+    size = len(drawn.keys)
+    if size <= MOST_POINTS:
+        return drawn
+    starts = np.linspace(0, size, MOST_POINTS, endpoint=False).astype(int)
+    counts = np.diff(np.append(starts, size))
+    values = np.add.reduceat(drawn.values, starts) / counts
+    better = None if drawn.better is None else np.add.reduceat(drawn.better, starts) / counts
+    errors = None if drawn.errors is None else np.sqrt(np.add.reduceat(drawn.errors**2, starts)) / counts
+    return replace(drawn, keys=[drawn.keys[i] for i in starts], values=values, errors=errors, better=better)
+
+
+def _title(drawn: OverKeys) -> str:
+    return f"{drawn.name} ({drawn.unit})" if drawn.unit else drawn.name
+
+
+def _tooltip(drawn: OverKeys) -> list[Spec]:
+    helped = [] if drawn.better is None else [{"field": "better_told", "title": "with the corpus"}]
+    return [{"field": "key"}, {"field": "told", "title": drawn.name}, *helped]
+
+
+def _rounded(value: float) -> float:
+    """Fewer digits than noise leaves a meaning to are never needed: pages stay small."""
+    return float(f"{value:.6g}")
+
+
+def _monday(week: str) -> str:
+    return date.fromisoformat(f"{week}-1").isoformat()
+
+
+_MOMENTS: dict[str, Callable[[str], str]] = {
+    "dates": str,
+    "weeks": _monday,
+    "months": lambda month: f"{month}-01",
+    "years": lambda year: f"{year}-01-01",
+}

@@ -1,0 +1,94 @@
+"""What providers say of their tables beside the sketches, and how often searches have taken a dataset."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from saibot.platform.accounts import NOBODY
+from saibot.platform.catalog import SORTS, Filter
+from saibot.sketch import write_sketch
+
+SAID = {
+    "licence": "CC BY 4.0",
+    "contact": "data@shops.example",
+    "tags": ["retail", "prices"],
+    "more": "## Source\n\n*Tills*.",
+}
+
+
+@pytest.fixture(scope="module")
+def scene(server: Any, sketches: dict[str, bytes], verbs: Any) -> dict[str, Any]:
+    owner = server.account("provider")
+    return {"owner": owner, "id": verbs.publish(owner, sketches["good"]).json()["id"]}
+
+
+def test_what_a_provider_says_is_read_by_everybody_who_sees_the_dataset(server: Any, scene: dict[str, Any]) -> None:
+    path = f"/v1/datasets/{scene['id']}/about"
+    assert server.client().get(path).json() == {"licence": "", "contact": "", "tags": [], "more": ""}
+    assert scene["owner"].put(path, json=SAID).json() == SAID
+    assert server.client().get(path).json() == SAID
+    assert scene["owner"].put(path, json=SAID | {"licence": "CC0"}).status_code == 200
+    assert server.client().get(path).json()["licence"] == "CC0"
+    trail = server.admin.get("/v1/audit").json()["items"]
+    assert ("describe", scene["id"]) in [(entry["action"], entry["subject"]) for entry in trail]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"licence": "x" * 201},
+        {"tags": [f"t{i}" for i in range(21)]},
+        {"tags": [""]},
+        {"more": "x" * 20_001},
+        {"contact": "a\x1b[31mb"},
+        {"price": "1"},
+    ],
+)
+def test_what_is_too_long_or_commands_a_terminal_is_refused(scene: dict[str, Any], said: dict[str, Any]) -> None:
+    answer = scene["owner"].put(f"/v1/datasets/{scene['id']}/about", json=said)
+    assert answer.status_code in (400, 422) and answer.json()["error"]["hint"]
+
+
+def test_it_goes_with_the_last_dataset_of_the_table(server: Any, sketches: dict[str, bytes], verbs: Any) -> None:
+    owner = server.account("provider")
+    id = verbs.publish(owner, sketches["good"]).json()["id"]
+    owner.put(f"/v1/datasets/{id}/about", json=SAID)
+    assert owner.delete(f"/v1/datasets/{id}").status_code == 204
+    again = verbs.publish(owner, sketches["good"]).json()["id"]
+    assert owner.get(f"/v1/datasets/{again}/about").json()["licence"] == ""
+
+
+def test_a_search_that_took_a_dataset_is_counted_while_it_is_kept(
+    server: Any, sketches: dict[str, bytes], verbs: Any
+) -> None:
+    owner, asker = server.account("provider"), server.account("requester")
+    verbs.publish(owner, sketches["good"])
+    search = verbs.ask(asker, sketches["train"]).json()["id"]
+    assert verbs.wait(asker, search)["status"] == "done"
+    taken = [step["digest"] for step in asker.get(f"/v1/searches/{search}/result").json()["steps"]]
+    assert taken
+    searches = server.app.state.platform.searches
+    before = searches.uses_of(taken)
+    assert before >= 1
+    assert asker.delete(f"/v1/searches/{search}").status_code in (200, 204)
+    assert searches.uses_of(taken) == before - 1
+
+
+def test_a_table_by_two_keys_is_listed_once_on_every_storage(server: Any, make_sketch: Any, verbs: Any) -> None:
+    owner = server.account("provider")
+    for key in ("shop", None):
+        assert verbs.publish(owner, write_sketch(make_sketch("two-ways", key=key))).status_code == 201
+    verbs.publish(owner, write_sketch(make_sketch("one-way")))
+    catalog = server.app.state.platform.catalog
+    for filter in (Filter(provider=owner.account), Filter(provider=owner.account, q="what way", feature="level")):
+        for sort in SORTS:
+            listed = [json.loads(text) for text in catalog.list(NOBODY, filter, sort=sort, tables=True).items]
+            assert sorted(one["name"] for one in listed) == ["one-way", "two-ways"]
+        assert catalog.tables(NOBODY, filter) == 2 and len(catalog.list(NOBODY, filter).items) == 3
+    shops = Filter(provider=owner.account, domain="shops", q="two")
+    (by_key,) = [json.loads(text) for text in catalog.list(NOBODY, shops, tables=True).items]
+    assert by_key["key"]["name"] == "shop", "the one that fits, though another is newer"
+    assert len(catalog.siblings(NOBODY, owner.account, "two-ways")) == 2

@@ -1,0 +1,74 @@
+"""The page for whoever runs the platform, and the page of one's own account."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from saibot.client.in_process import running
+from saibot.platform import Settings
+from saibot.platform.api.app import app_of
+from saibot.platform.service import Platform, open_platform
+from tests.support.serving import ADMIN
+
+GOLDEN = Path(__file__).parents[3] / "contract" / "golden"
+
+
+@pytest.fixture(scope="module")
+def stocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Platform, httpx.Client]]:
+    settings = Settings(data=tmp_path_factory.mktemp("admin") / "data", accept_unsafe=True, workers=1, log_level="error")
+    platform = open_platform(settings)
+    token = platform.accounts.create(ADMIN, "clinic", ["provider"]).token
+    platform.accept(platform.accounts.caller_of(token), (GOLDEN / "lookup-levels.saibot").read_bytes())
+    with running(app_of(platform)) as transport:
+        yield platform, httpx.Client(transport=transport, base_url="http://platform.example")
+
+
+def text(client: httpx.Client, path: str, token: str | None) -> str:
+    client.cookies.clear()
+    if token is not None:
+        client.cookies.set("saibot_session", token)
+    answer = client.get(path)
+    assert answer.status_code == 200, answer.text
+    return " ".join(html.unescape(re.sub("<[^>]+>", " ", answer.text)).split())
+
+
+def test_an_admin_sees_accounts_tokens_queue_disk_and_trail(stocked: tuple[Platform, httpx.Client]) -> None:
+    platform, client = stocked
+    words = text(client, "/admin", platform.first_admin_token)
+    assert "clinic provider 1 1 not yet" in words, "roles, tokens and sketches of an account"
+    assert "0 queued · 0 running · 0 done · 0 failed · 0 cancelled" in words
+    assert "corpus" in words and "free" in words
+    assert "publish" in words and "create token" in words
+    assert platform.first_admin_token is not None and platform.first_admin_token not in words
+
+
+@pytest.mark.parametrize("roles", [None, ["provider"], ["requester"]])
+def test_nobody_else_does(stocked: tuple[Platform, httpx.Client], roles: list[str] | None) -> None:
+    platform, client = stocked
+    client.cookies.clear()
+    if roles is None:
+        assert client.get("/admin").headers["location"] == "/sign-in?next=%2Fadmin"
+        assert client.get("/account").headers["location"] == "/sign-in?next=%2Faccount"
+        return
+    client.cookies.set("saibot_session", platform.accounts.create(ADMIN, f"a-{roles[0]}", roles).token)
+    assert client.get("/admin").status_code == 403
+
+
+def test_everybody_sees_the_tokens_of_the_own_account_and_no_others(stocked: tuple[Platform, httpx.Client]) -> None:
+    platform, client = stocked
+    made = platform.accounts.create(ADMIN, "asker", ["requester"])
+    other = platform.accounts.create(ADMIN, "somebody", ["requester"])
+    words = text(client, "/account", made.token)
+    assert made.id in words and "this one" in words and other.id not in words and "Revoke" not in words
+
+
+def test_budget_is_about_budgets(stocked: tuple[Platform, httpx.Client]) -> None:
+    platform, client = stocked
+    words = text(client, "/budget", platform.accounts.create(ADMIN, "clinic", ["provider"]).token)
+    assert "What clinic has published" in words and "tokens" not in words.lower()

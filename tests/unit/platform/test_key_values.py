@@ -1,0 +1,95 @@
+"""What a stored sketch says of each key: its own values in original units, and those that the corpus helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from saibot.estimate.lookup import lookup_values
+from saibot.platform import Settings
+from saibot.platform.accounts import Caller
+from saibot.platform.key_values import ValuesByKey
+from saibot.platform.service import Platform
+from saibot.search.corpus import Corpus
+from saibot.sketch import read_sketch, write_sketch
+from tests.support.shared_tables import DOMAIN, world
+
+GOLDEN = Path(__file__).parents[2] / "contract" / "golden"
+PROVIDER = Caller("clinic", frozenset({"provider"}), "t-clinic")
+
+
+def values_of(platform: Platform, content: bytes) -> ValuesByKey | None:
+    dataset, _ = platform.accept(PROVIDER, content)
+    platform.shards.catch_up()
+    return platform.key_values.of(dataset.digest)
+
+
+def test_values_and_errors_are_those_of_the_sketch_in_original_units(platform: Platform) -> None:
+    content = (GOLDEN / "semiring-composite.saibot").read_bytes()
+    sketch, found = read_sketch(content), values_of(platform, content)
+    assert found is not None and sketch.header.key is not None
+    alone = lookup_values(sketch)
+    assert len(found) == len(sketch.levels[0].values) - 1 and found.factors is None
+    assert found.parts == tuple(part.name for part in sketch.header.key.parts)
+    for place, feature in enumerate(sketch.header.features):
+        shown = found.feature(feature.name)
+        assert np.allclose(shown.values, feature.offset + feature.scale * alone.values[place, :-1])
+        assert np.allclose(shown.errors, feature.scale * np.sqrt(alone.posterior_variance[place, :-1]))
+        assert shown.better is None and shown.unit == feature.unit
+    assert np.allclose(found.counts, alone.counts[:-1])
+    first = tuple(str(column[0]) for column in sketch.levels[0].keys)
+    assert found.labels[0] == " × ".join(first), "a composite key is one text of its parts"
+
+
+def test_a_sketch_without_a_key_has_no_values_by_key(platform: Platform) -> None:
+    assert values_of(platform, (GOLDEN / "union-laplace.saibot").read_bytes()) is None
+
+
+def test_keys_are_ordered_by_a_column_and_narrowed_by_a_text(platform: Platform) -> None:
+    found = values_of(platform, write_sketch(world().sketches[0]))
+    assert found is not None
+    feature = found.features[0]
+    up = found.order(feature, by="value", down=False, text="")
+    assert (np.diff(feature.values[up]) >= 0).all() and len(up) == len(DOMAIN)
+    down = found.order(feature, by="rows", down=True, text="")
+    assert (np.diff(found.counts[down]) <= 0).all()
+    some = found.order(feature, by="key", down=True, text="K1")
+    assert [found.labels[i] for i in some] == [f"k{i}" for i in range(19, 9, -1)], "case makes no difference"
+    assert list(found.order(feature, by="better", down=True, text="k0")) == list(range(9, -1, -1)), "no such column here"
+    assert len(found.order(feature, by="value", down=False, text="nowhere")) == 0
+    assert found.feature("unknown") is feature
+
+
+@pytest.fixture
+def learned(settings: Settings) -> Iterator[Platform]:
+    platform = Platform(settings)
+    for number, sketch in enumerate(world().sketches):
+        platform.accept(Caller(f"p{number % 8}", frozenset({"provider"}), "t"), write_sketch(sketch))
+    platform.shards.catch_up()
+    yield platform
+    platform.close()
+
+
+def test_with_the_help_of_the_corpus_values_are_those_that_searches_use_and_nearer_to_the_truth(learned: Platform) -> None:
+    before = learned.key_values.of(world().sketches[0].digest)
+    assert before is not None and before.factors is None
+    learned.shards.learn()
+    (entry,) = learned.shards.factors()
+    corpus = Corpus(learned.settings.data / "corpus")
+    searched = {
+        str(digest): mean + row[:-1]
+        for shard in corpus.shards(corpus.key_ids[0])
+        for digest, mean, row in zip(shard.text["digest"], shard.numbers["mean"], shard.values, strict=True)
+    }
+    gained = []
+    for sketch in world().sketches[:8]:
+        found = learned.key_values.of(sketch.digest)
+        assert found is not None and found.factors == entry.version
+        feature, truth = found.features[0], world().truth[sketch.digest]
+        assert feature.better is not None and feature.better_errors is not None
+        assert np.allclose(feature.better, searched[sketch.digest], atol=1e-5)
+        gained.append(np.abs(feature.values - truth).mean() - np.abs(feature.better - truth).mean())
+    assert np.mean(gained) > 0

@@ -1,0 +1,81 @@
+"""Values over keys: a line in time, a map of places, bars for what is neither."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+
+from saibot.report.key_charts import MOST_BARS, MOST_POINTS, MapShapes, OverKeys, loaded_bars, over_keys
+
+
+def address(name: str) -> str:
+    return f"/static/{name}"
+
+
+def days(count: int) -> list[str]:
+    return [(date(2000, 1, 1) + timedelta(n)).isoformat() for n in range(count)]
+
+
+def marks(spec: dict[str, Any]) -> list[str]:
+    return [layer["mark"]["type"] for layer in spec["layer"]]
+
+
+def test_days_weeks_months_and_years_are_a_line_with_a_band_of_noise() -> None:
+    keys = {
+        "dates:2000-01-01:2000-01-03": days(3),
+        "weeks:2013-W01:2013-W03": ["2013-W01", "2013-W02", "2013-W03"],
+        "months:2013-01:2013-03": ["2013-01", "2013-02", "2013-03"],
+        "years:2011:2013": ["2011", "2012", "2013"],
+    }
+    firsts = []
+    for domain, names in keys.items():
+        spec = over_keys(OverKeys(domain, names, np.array([1.0, 2.0, 3.0]), np.array([0.5, 0.5, 0.5])), address)
+        assert marks(spec) == ["area", "line", "point"]
+        first = spec["data"]["values"][0]
+        firsts.append(first["at"])
+        assert (first["low"], first["value"], first["high"]) == (0, 1, 2), "two standard deviations to either side"
+    assert firsts == ["2000-01-01", "2012-12-31", "2013-01-01", "2011-01-01"]
+
+
+def test_a_long_line_takes_neighbours_together_and_their_noise_averages_out() -> None:
+    size = 10 * MOST_POINTS
+    spec = over_keys(OverKeys("dates:a:b", days(size), np.arange(size, dtype=float), np.ones(size)), address)
+    rows = spec["data"]["values"]
+    assert len(rows) == MOST_POINTS
+    assert rows[0]["value"] == 4.5 and abs(rows[0]["high"] - rows[0]["value"] - 2 / 10**0.5) < 1e-3
+
+
+def test_places_are_a_map_of_those_that_have_a_shape() -> None:
+    shapes = MapShapes("world.json", "countries", "equalEarth", 0.5, {"DE": 276, "FR": 250})
+    values = np.array([1.0, 3.0, 5.0])
+    spec = over_keys(OverKeys("iso-country", ["DE", "FR", "XX"], values, shapes=shapes), address)
+    drawn = spec["layer"][1]
+    assert drawn["data"]["url"] == "/static/world.json" and drawn["data"]["format"]["feature"] == "countries"
+    rows = drawn["transform"][0]["from"]["data"]["values"]
+    assert [(row["id"], row["value"]) for row in rows] == [(276, 1), (250, 3)]
+    assert drawn["encoding"]["color"]["scale"]["domain"] == [1, 3, 5], "the middle of all values is the pale colour"
+
+
+def test_other_keys_are_bars_and_of_many_those_that_stand_out_from_their_noise() -> None:
+    few = over_keys(OverKeys("shops", ["b", "a"], np.array([1.0, -1.0])), address)
+    assert [row["key"] for row in few["data"]["values"]] == ["b", "a"], "in the order of the domain"
+    values = np.zeros(500)
+    values[[7, 300]] = 5.0, -4.0
+    errors = np.ones(500)
+    values[9], errors[9] = 50.0, 1000.0  # large, and nothing but noise
+    many = over_keys(OverKeys("shops", [f"k{i}" for i in range(500)], values, errors), address)
+    keys = [row["key"] for row in many["data"]["values"]]
+    assert len(keys) == MOST_BARS and keys[0] == "k7" and keys[-1] == "k300" and "k9" not in keys
+
+
+def test_values_that_are_missing_are_left_out() -> None:
+    spec = over_keys(OverKeys("shops", ["a", "b"], np.array([np.nan, 1.0])), address)
+    assert [row["key"] for row in spec["data"]["values"]] == ["b"]
+
+
+def test_bars_of_a_factor_say_which_way_a_table_goes() -> None:
+    rows = loaded_bars([("rain: mm", 0.8), ("sun: hours", -0.3)])["data"]["values"]
+    assert [(row["share"], row["told"]) for row in rows] == [(0.8, "80 %"), (-0.3, "30 %")]
+    assert loaded_bars([])["data"]["values"] == []
