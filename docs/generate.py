@@ -258,7 +258,7 @@ the United States are those of 2020: Connecticut has its eight counties, not the
 
 | id | keys | coarser levels |
 |---|---|---|
-| `dates:2013-01-01:2013-12-31` | days | `month`, `year` |
+| `dates:2013-01-01:2013-12-31` | days | `month`, `year`, or `week` |
 | `weeks:2013-W01:2013-W52` | weeks as ISO 8601 counts them | `year` |
 | `months:2013-01:2013-12` | months | `year` |
 | `years:2010:2019` | years | |
@@ -272,6 +272,11 @@ Departments 1 to 15 are not communes 1 to 15. Ranges with two names never join. 
 name, in a range or in a list, the result asks whether they are the same thing in both tables. `hour-of-day` is short for
 `range:hour-of-day:0:23`, and so on. A card names a range by its id, or by
 `domain = {{ range = [1, 15], of = "department" }}`.
+
+## Keys that nobody has a list of
+
+`domain = {{ find = "city" }}` in a card finds the keys in the rows, privately, and pays for it from the budget. The list is
+called `found:city:` and eight letters that tell it from what others found. Lists of two names never join each other.
 
 ## Lists of your own
 

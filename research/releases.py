@@ -22,12 +22,13 @@ from saibot.privatize import Card, Prepared, ReleaseRequest
 from saibot.privatize.aggregate import ExactStatistics, Rows
 from saibot.privatize.assemble import assemble
 from saibot.privatize.bounds import QUARTILES, WIDE, Choices, choice_unit, feature_by_ranks, prices, with_quantiles
-from saibot.privatize.component import component_of, release_plans
+from saibot.privatize.component import components_of
 from saibot.privatize.grid import Grid, box_fits, clip_length
 from saibot.privatize.noise import NoiseSource
 from saibot.privatize.read import Source, open_table
 from saibot.privatize.release import choose_grid, release, value_count
 from saibot.privatize.schema import Column, KeyPartColumn, ReleaseKey, resolve_features
+from saibot.privatize.shares import Wanted, release_plans
 from saibot.semiring import Basis, lift
 from saibot.sketch import Feature, KeyDomain, Sketch
 
@@ -73,7 +74,7 @@ class Release:
     @cached_property
     def _rows(self) -> Rows:
         columns = with_quantiles(resolve_features(self.card, ()), WIDE if self.card.component else QUARTILES)
-        return Rows(_no_source(), columns, None, key_of(self.domain), None, 1)
+        return Rows(_no_source(), columns, (), key_of(self.domain), None, 1)
 
     @cached_property
     def _shares(self) -> dict[str, Decimal]:
@@ -82,7 +83,7 @@ class Release:
     @cached_property
     def _plans(self) -> tuple[Plan, Plan | None]:
         component = self.card.component
-        features = 1 if component else len(self._rows.columns)
+        features = component.keep if component else len(self._rows.columns)
         main = terms(
             "joint",
             "lookup",
@@ -95,7 +96,8 @@ class Release:
         )
         if component is None and not self._shares:
             return planned(main), None
-        return release_plans(main, self._rows.columns, component, self._shares)
+        plans = release_plans([Wanted(main)], self._rows.columns, component, self._shares)
+        return plans.releases[0], plans.component
 
     @cached_property
     def _ready(self) -> Prepared:
@@ -121,7 +123,7 @@ class Release:
         if plan is not None and facts is not None:
             exact = self._summed(rows, choose_grid(plan, most_rows=self.count), None)
             moments = release(exact, plan, noise, most_rows=self.count)
-            rows = replace(rows, component=component_of(moments, rows, facts, float(self.count)))
+            rows = replace(rows, components=components_of(moments, rows, facts, float(self.count)))
         return rows
 
     def _with_bounds(self, number: int, column: Column, noise: NoiseSource) -> Column:
@@ -138,9 +140,9 @@ class Release:
 
     def _summed(self, rows: Rows, grid: Grid, domain: KeyDomain | None) -> ExactStatistics:
         scaled = np.column_stack([_scaled(x, column.feature) for x, column in zip(self.values.T, rows.columns, strict=True)])
-        component = rows.component
-        if component is not None and component.weights is not None:
-            scaled = _scaled(scaled @ np.array(list(component.weights.values())), component)[:, None]
+        if rows.components:
+            along = [(scaled @ np.array(list((one.weights or {}).values())), one) for one in rows.components]
+            scaled = np.column_stack([_scaled(values, one) for values, one in along])
         return exact_statistics(rows.features, scaled, grid, self.place, domain)
 
 
@@ -255,7 +257,7 @@ class MomentRelease:
         exact = replace(self._exact(self._packed(moments)), basis=Basis(names, 2))
         noisy = release(exact, self.plan, noise, most_rows=self._most)
         card, key = _synthetic(names), key_of(_numbered(len(moments) - 1))
-        rows = Rows(_no_source(), resolve_features(card, ()), None, key, None, 1)
+        rows = Rows(_no_source(), resolve_features(card, ()), (), key, None, 1)
         request = ReleaseRequest(card, self.plan.request.budget, Neighbours.REPLACE_ONE)
         ready = Prepared(request, rows, self.plan, None, {}, self.rows, self._most, self._grid, 0, b"")
         return assemble(ready, rows, noisy, simulated=noise.simulated, edition=1, standing=None)

@@ -125,5 +125,5 @@ def _ours(path: Path, card: Card, rows: int, bound_squared: Decimal) -> None:
             allocation="alg2",
         )
     )
-    prepared = Rows(open_table(path), resolve_features(card, ()), None, key, None, 1)
+    prepared = Rows(open_table(path), resolve_features(card, ()), (), key, None, 1)
     aggregate(prepared, choose_grid(plan, most_rows=rows), order=2)

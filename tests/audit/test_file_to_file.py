@@ -72,6 +72,7 @@ def test_an_audit_goes_on_where_it_stopped(audited, monkeypatch):
         "audit_all",
         "audit_choices",
         "audit_counts",
+        "audit_found_keys",
         "audit_releases",
         "all_promises",
         "_examples",

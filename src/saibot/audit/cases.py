@@ -18,6 +18,7 @@ from saibot.privacy import Budget, Neighbours, mechanisms
 from saibot.privacy.mechanisms import MECHANISMS, Layout, Mechanism, mechanism_named
 from saibot.privatize import Card, ReleaseRequest
 from saibot.privatize.engines import DEFAULT_ENGINE, BackendName
+from saibot.privatize.privatize import by_keys
 
 Row = dict[str, Cell]
 LAYOUTS = tuple((mechanism, layout) for mechanism, layouts in mechanisms.LAYOUTS.items() for layout in layouts)
@@ -37,6 +38,7 @@ class Case:
     others: tuple[Row, ...]
     versions: tuple[tuple[Row, ...], ...]
     place: int = 0  # where among the others the individual's rows stand
+    keys: tuple[str, ...] = ()  # released by these in one go, where there are several; `asked` then names no key
 
     @property
     def neighbours(self) -> Neighbours:
@@ -61,6 +63,11 @@ class Case:
     def request(self, backend: BackendName = DEFAULT_ENGINE) -> ReleaseRequest:
         return ReleaseRequest(Card.parse(self.card), self.budget, self.neighbours, backend=backend, **self.asked)
 
+    def requests(self, backend: BackendName = DEFAULT_ENGINE) -> tuple[ReleaseRequest, ...]:
+        """The request by each of the keys, all of one release."""
+        request = self.request(backend)
+        return by_keys(request, self.keys) if self.keys else (request,)
+
     def only(self, one: int, other: int) -> Case:
         """The same case with these two versions."""
         return replace(self, versions=(self.versions[one], self.versions[other]))
@@ -68,6 +75,7 @@ class Case:
     def told(self) -> str:
         """The card and the release in one line each, as JSON."""
         asked = {name: str(value) if isinstance(value, Decimal) else value for name, value in self.asked.items()}
+        asked |= {"keys": self.keys} if self.keys else {}
         return json.dumps(self.card) + "\n" + json.dumps(asked | {"budget": str(self.budget)})
 
 
@@ -158,7 +166,18 @@ class _Drawing:
             asked["coverage"] = "0.01"
         budget = Budget(BUYING if bought else "1", "0" if pure else "1e-6")
         versions = self._versions(columns, adding=adding, by_id=by_id)
-        return Case(name, columns, card, asked, budget, others, versions, int(self.rng.integers(len(others) + 1)))
+        place = int(self.rng.integers(len(others) + 1))
+        # Drawn last, so that cases are what they were before keys could be found, and several components and keys released.
+        if asked["key"] == "k0" and "levels" not in card["keys"]["k0"] and not pure and self.chance(0.2):
+            card["keys"]["k0"] = {"domain": {"find": "things", "buy": "0.3"}}
+            budget = Budget(BUYING, "1e-6")  # with which the few rows of a case are enough
+            asked |= {"calibration": "analytic"} if "calibration" in asked else {}
+        if "component" in card:
+            card["component"]["keep"] = 1 + int(self.rng.integers(len(card["component"]["of"])))
+        keys: tuple[str, ...] = ()
+        if asked["key"] == "both" and self.chance(0.5):
+            asked["key"], keys = None, ("k0", "k1")
+        return Case(name, columns, card, asked, budget, others, versions, place, keys)
 
     def _features(self, columns: dict[str, ColumnKind], card: dict[str, Any], *, least: int) -> None:
         for number in range(int(self.rng.integers(least, 4))):

@@ -7,8 +7,9 @@ enough to disprove it.
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,15 +18,18 @@ import numpy as np
 from saibot.audit.cases import Case
 from saibot.audit.sources import SourceKind
 from saibot.audit.worst_pairs import exact_vector, noise_vector
+from saibot.domains import KeyDomain
 from saibot.errors import SaibotError
 from saibot.privacy.events import Event, GaussianEvent
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.mechanisms import Plan
+from saibot.privacy.mechanisms.found_keys import FindingPlan
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize import bounds
 from saibot.privatize.aggregate import ExactStatistics, Rows, aggregate
-from saibot.privatize.checking import prepare
-from saibot.privatize.component import component_of
+from saibot.privatize.checking import prepare_together, with_found_keys
+from saibot.privatize.component import components_of
+from saibot.privatize.key_search import count_individuals
 from saibot.privatize.read import TableLike
 from saibot.privatize.release import NoisyStatistics, choose_grid
 from saibot.privatize.release_request import Prepared
@@ -34,6 +38,8 @@ from saibot.privatize.schema import Column, numeric_feature
 ARITHMETIC = 1e-9  # what floats lose between a plan and its check
 FAR, TOUCHED, REFUSAL, FACTS = "moved too far", "touches too many numbers", "refusal differs", "a public fact differs"
 _TYPICAL = (0.0, 10.0)  # bounds and component that both tables of a pair are given as if bought: any will do
+_TYPICAL_KEYS = [str(number) for number in range(10)]
+_PLACES = 1 << 14
 _WINDOW = np.linspace(-16.0, 16.0, 129)
 
 
@@ -80,11 +86,12 @@ def measure(
 ) -> MeasuredTable | RefusedTable:
     """Go through preparation and aggregation as a release does. `noise_factor` pretends noise of another size."""
     try:
-        ready = prepare(table, case.request(source.backend), ledger)
-        parts = list(_parts(ready, noise_factor))
+        together = prepare_together(table, case.requests(source.backend), ledger)
+        parts = list(_parts(together, noise_factor))
     except SaibotError as problem:
         return RefusedTable(problem.message)
-    return MeasuredTable(_public(ready), tuple(parts))
+    facts = [_public(ready) for ready in together]
+    return MeasuredTable(facts[0] if len(facts) == 1 else dict(zip(case.keys, facts, strict=True)), tuple(parts))
 
 
 def compare(one: MeasuredTable | RefusedTable, other: MeasuredTable | RefusedTable) -> Comparison:
@@ -115,27 +122,45 @@ def compare(one: MeasuredTable | RefusedTable, other: MeasuredTable | RefusedTab
 # ------------------------------------------------------------------------------------------------ parts
 
 
-def _parts(ready: Prepared, noise_factor: float) -> Iterable[NoisyPart]:
-    """All that a release of this request reads from the rows, in the order in which it does."""
-    rows = ready.rows
-    for column in rows.columns:
+def _parts(together: Sequence[Prepared], noise_factor: float) -> Iterable[NoisyPart]:
+    """All that a release reads from the rows. What is bought for several keys is bought once, with the first of them."""
+    shared: Rows | None = None
+    for ready in together:
+        if ready.finding is not None:
+            yield _counted(ready.rows, ready.finding, noise_factor)
+            ready = with_found_keys(ready, KeyDomain.of_found("typical", _TYPICAL_KEYS))
+        if shared is None:
+            yield from _purchases(ready, noise_factor)
+            shared = _with_purchases(ready)
+        rows = replace(ready.rows, columns=shared.columns, components=shared.components)
+        exact = aggregate(rows, ready.grid, order=ready.request.order)
+        yield _statistics("the release", exact, ready.plan, noise_factor)
+        if ready.coverage_event is not None:
+            yield _coverage(exact, ready.coverage_event, rows.rows_per_individual, noise_factor)
+
+
+def _purchases(ready: Prepared, noise_factor: float) -> Iterable[NoisyPart]:
+    """What bounds and components are bought with."""
+    for column in ready.rows.columns:
         if column.name in ready.bought:
-            yield from _scores(rows, column, ready.request.neighbours)
-    # What was bought is public to what comes after: both tables of a pair get the same, whatever it is.
-    rows = replace(rows, columns=[_as_if_bought(column) for column in rows.columns])
+            yield from _scores(ready.rows, column, ready.request.neighbours)
     if ready.component_plan is not None:
         grid = choose_grid(ready.component_plan, most_rows=ready.most_rows)
-        moments = aggregate(replace(rows, key=None), grid, order=2)
+        columns = [_as_if_bought(column) for column in ready.rows.columns]
+        moments = aggregate(replace(ready.rows, columns=columns, key=None), grid, order=2)
         yield _statistics("the component's moments", moments, ready.component_plan, noise_factor)
-        facts = ready.request.card.component
-        assert facts is not None
-        count = len(rows.columns)
-        flat = NoisyStatistics((), {0: np.ones(1), 1: np.zeros(count), 2: np.eye(count)[np.triu_indices(count)]})
-        rows = replace(rows, component=component_of(flat, rows, facts, 1.0))
-    exact = aggregate(rows, ready.grid, order=ready.request.order)
-    yield _statistics("the release", exact, ready.plan, noise_factor)
-    if ready.coverage_event is not None:
-        yield _coverage(exact, ready.coverage_event, rows.rows_per_individual, noise_factor)
+
+
+def _with_purchases(ready: Prepared) -> Rows:
+    """What was bought is public to what comes after: both tables of a pair get the same, whatever it is."""
+    rows = replace(ready.rows, columns=[_as_if_bought(column) for column in ready.rows.columns])
+    if ready.component_plan is None:
+        return rows
+    facts = ready.request.card.component
+    assert facts is not None
+    count = len(rows.columns)
+    flat = NoisyStatistics((), {0: np.ones(1), 1: np.zeros(count), 2: np.eye(count)[np.triu_indices(count)]})
+    return replace(rows, components=components_of(flat, rows, facts, 1.0))
 
 
 def _coverage(exact: ExactStatistics, event: Event, rows_per_individual: int, noise_factor: float) -> NoisyPart:
@@ -143,6 +168,17 @@ def _coverage(exact: ExactStatistics, event: Event, rows_per_individual: int, no
     inside = np.array([float(exact.rows - exact.levels[0][-1, 0])]) / (rows_per_individual * noise_factor)
     claim = event.mu if isinstance(event, GaussianEvent) else float(getattr(event, "epsilon", 0))
     return NoisyPart("the count of rows in the domain", inside * claim, claim, 2, touched=1)
+
+
+def _counted(rows: Rows, plan: FindingPlan, noise_factor: float) -> NoisyPart:
+    """The counts that keys are found by, each at a place of its own that only its text decides."""
+    part = rows.key.to_find if rows.key else None
+    assert part is not None
+    counts = count_individuals(rows, part, each=plan.keys_each)
+    values = np.zeros(_PLACES)
+    for key, individuals in zip(counts.keys, counts.individuals, strict=True):
+        values[int(hashlib.sha256(key.encode()).hexdigest(), 16) % _PLACES] += individuals
+    return NoisyPart("the counts that keys are found by", values / (plan.sigma * noise_factor), plan.mu, 2, 0.0, plan.moved)
 
 
 def _scores(rows: Rows, column: Column, neighbours: Neighbours) -> Iterable[NoisyPart]:

@@ -15,6 +15,7 @@ from saibot import __version__
 from saibot.audit.cases import tight_cases
 from saibot.audit.choices import audit_choices, audit_counts
 from saibot.audit.comparing import Bench, Broken, CaseOutcome, case_of, sweep
+from saibot.audit.key_attack import audit_found_keys
 from saibot.audit.likelihood_ratio import Finding, RescaledNoise, audit_all
 from saibot.audit.minimise import minimised, shown
 from saibot.audit.noisy import NoisyFinding, audit_releases, noisy_cases
@@ -134,6 +135,8 @@ def run_audit(terms: AuditTerms, *, folder: Path | None = None, tell: Tell = lam
         *audit_choices(releases=terms.releases, noise=noise or OpenDPNoise()),
         *audit_counts(releases=terms.releases, noise=noise or OpenDPNoise()),
     ]
+    tell("attacking the search for keys", None)
+    keys = audit_found_keys(releases=terms.releases, noise=noise or OpenDPNoise())
     cases = noisy_cases()
     chosen = cases if terms.all_releases else cases[:4]
     releases = audit_releases(
@@ -145,7 +148,7 @@ def run_audit(terms: AuditTerms, *, folder: Path | None = None, tell: Tell = lam
         terms,
         tuple(outcomes),
         examples,
-        (*mechanisms, *choices),
+        (*mechanisms, *choices, *keys),
         tuple(releases),
         tuple(promises),
         seconds,

@@ -46,7 +46,11 @@ def augment(
     at home nobody is asked for anything, unless you say --fetch: the platform does not know what your rows chose. After a
     private request, which the platform answered itself, what is missing is fetched from it.
     """
+    import warnings
+
     from saibot.client import Augmented
+    from saibot.client.augmented import CoverageWarning
+    from saibot.domains.aligning import percent
     from saibot.errors import InvalidInput
 
     names = {}
@@ -65,14 +69,18 @@ def augment(
     if not found.columns:
         raise InvalidInput("the search chose nothing to join.", hint="`saibot search` says why; nothing was written.")
     found = Augmented(found.result, _source(found, corpus, platform, fetch=fetch))
-    found.augment(table, out=out, columns=names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CoverageWarning)  # told below, whatever it is
+        found.augment(table, out=out, columns=names)
+    covered = found.coverage(table, columns=names)
     if json:
-        print_json({"table": str(out), "columns": [column.to_json() for column in found.result.columns]})
+        told = [column.to_json() | {"coverage": covered[column.name]} for column in found.result.columns]
+        print_json({"table": str(out), "columns": told})
         return
     typer.echo(f"wrote {out} with {plural(len(found.columns), 'new column')}:")
     for new in found.result.columns:
         unit = f", in {new.unit}" if new.unit else ""
-        typer.echo(f"  {new.name}{unit}")
+        typer.echo(f"  {new.name}{unit}: lists the keys of {percent(covered[new.name])} of the rows")
     typer.echo("What is new is private already: train any model on it, as often as you like.")
 
 

@@ -18,6 +18,7 @@ from saibot.report.words import PLAN_HEADS, plan_rows
 if TYPE_CHECKING:
     from saibot.privacy.events import Event
     from saibot.privacy.mechanisms import Plan
+    from saibot.privacy.mechanisms.found_keys import FindingPlan
 
 
 def add_to(app: typer.Typer) -> None:
@@ -36,6 +37,9 @@ def plan(
     buy: Annotated[
         list[str] | None, typer.Option(help="Share of ε that buys the bounds of a feature, such as 0.1. Repeatable.")
     ] = None,
+    find: Annotated[
+        str | None, typer.Option(help="Share of μ² that finds the keys, where nobody has a list of them, such as 0.2.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Print sensitivity, noise and cost of a release before any data is read."""
@@ -49,19 +53,41 @@ def plan(
         rows=rows,
         rows_per_individual=rows_per_individual,
     )
+    budget, finding = request.budget, None
+    if find is not None:
+        from saibot.privacy.mechanisms.found_keys import keys_moved, without_keys
+
+        moved = keys_moved(rows_per_individual, request.neighbours)
+        request = replace(request, budget=without_keys(budget), extra_touched=moved)
     made, bought = make_plan(request), dict[str, Decimal]()
     events: list[Event] = []
-    if buy:
+    if find is not None or buy:
         from saibot.privatize.bounds import bounds_event, share_left
+        from saibot.privatize.key_search import plan_to_find, searching_share
 
-        bought = {f"feature {place}": request.budget.share(share).epsilon for place, share in enumerate(buy, 1)}
-        events = [bounds_event(price, request.budget) for price in bought.values()]
-        made = make_plan(replace(request, share=share_left(bought, made)))
+        share = searching_share(find) if find is not None else Decimal(0)
+        if find is not None:
+            finding = plan_to_find(made, budget, share=share, keys_each=rows_per_individual)
+            events.append(finding.event)
+        bought = {f"feature {place}": budget.share(part).epsilon for place, part in enumerate(buy or (), 1)}
+        events += [bounds_event(price, budget) for price in bought.values()]
+        made = make_plan(replace(request, share=share_left(bought, made, found=share)))
     if json:
-        print_json(made.to_json() | {"events": [event.to_json() for event in (*events, *made.events)]})
+        found = {"finding": finding.to_json()} if finding else {}
+        print_json(made.to_json() | found | {"events": [event.to_json() for event in (*events, *made.events)]})
     else:
         show_plan(made)
+        show_finding(finding)
         show_bounds(bought, made)
+
+
+def show_finding(finding: FindingPlan | None) -> None:
+    """How common a key has to be where keys are found in the rows, and what that costs."""
+    if finding is not None:
+        typer.echo(
+            f"Keys are found: it takes about {finding.least_individuals:,} individuals with one key (noise of a count "
+            f"{number(finding.sigma)}), and costs μ={finding.mu:.3g} and δ={number(float(finding.delta))}."
+        )
 
 
 def show_bounds(bought: dict[str, Decimal], made: Plan) -> None:

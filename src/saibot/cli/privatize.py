@@ -9,13 +9,13 @@ import typer
 
 from saibot.cli import options
 from saibot.cli.home import open_ledger
-from saibot.cli.plan import show_bounds, show_plan
+from saibot.cli.plan import show_bounds, show_finding, show_plan
 from saibot.cli.show import JsonOption, ask_provider, print_json, progress
 from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
 from saibot.report.format import number
 
 if TYPE_CHECKING:
-    from saibot.privatize import Card, Released
+    from saibot.privatize import Card, Released, ReleaseRequest
 
 
 def add_to(app: typer.Typer) -> None:
@@ -28,6 +28,9 @@ def privatize(
     card: Annotated[Path | None, typer.Option(help="Dataset card (TOML). Default: beside the table.")] = None,
     key: Annotated[
         str | None, typer.Option(help="Key of the card to group by; without one, the sketch is for unions.")
+    ] = None,
+    keys: Annotated[
+        str | None, typer.Option(help="Several keys with commas, a,b,c: a sketch by each, all for the one budget.")
     ] = None,
     feature: Annotated[
         list[str] | None, typer.Option(help="Feature of the card, or NAME=LOWER:UPPER with public bounds. Repeatable.")
@@ -51,15 +54,14 @@ def privatize(
         typer.Option(help="With --part: the split that `saibot split` recorded, if the part was moved since."),
     ] = None,
     dry_run: Annotated[bool, typer.Option(help="Check everything and show the plan; charge and release nothing.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Where to write the sketch. Default: NAME-KEY.saibot here.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write the sketch; with --keys, a folder. Default: NAME-KEY.saibot here.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Privatise TABLE into a sketch, charging this machine's ledger first."""
     from saibot.errors import InvalidInput
-    from saibot.privatize import ReleaseRequest, privatize
-    from saibot.privatize import dry_run as rehearse
-    from saibot.safe_file import write_safely
-    from saibot.sketch import SUFFIX
+    from saibot.privatize import ReleaseRequest
 
     budget = terms.budget
     if prepare not in ("card", "paper"):
@@ -87,31 +89,115 @@ def privatize(
         split=split,
         backend=backend,
     )
-    ledger = open_ledger()
-    name = described.dataset.name + (f"-{key}" if key else "")
-    path = out or Path(name + SUFFIX)
-    if dry_run:
-        with progress(quiet=json) as tell:
-            found = rehearse(table, request, ledger, progress=tell)
-        if json:
-            print_json(found.to_json())
-            return
-        show_plan(found.plan)
-        show_bounds(found.ready.bought, found.plan)
-        would = f"would draw noise for {found.values:,} numbers and charge {request.budget}"
-        if found.repeated:
-            would = "this very release was bought before: it would be the same sketch, at no further cost"
-        typer.echo(f"{would}; nothing was charged or released.")
-        return
+    if keys is not None:
+        if key is not None:
+            raise InvalidInput("--key and --keys exclude each other.", hint="Name all keys with --keys.")
+        _by_several(table, request, [name.strip() for name in keys.split(",")], out, dry_run=dry_run, json=json)
+    elif dry_run:
+        _rehearsed(table, request, json=json)
+    else:
+        _by_one(table, request, out, json=json)
+
+
+def _by_one(table: Path, request: ReleaseRequest, out: Path | None, *, json: bool) -> None:
+    from saibot.privatize import privatize
+
+    path = out or _usual_path(request, request.key)
     with progress(quiet=json) as tell:
-        released = privatize(table, request, ledger, progress=tell, ask=ask_provider)
-    write_safely(path, released.content)
-    for note in released.notes:
-        typer.echo(f"note: {note}", err=True)
+        released = privatize(table, request, open_ledger(), progress=tell, ask=ask_provider)
+    _write_all({path: released.content})
+    _say_notes(released)
     if json:
         print_json(_document(released, path))
     else:
-        _report(released, path, described.dataset.name)
+        _report(released, path)
+        _say_cost(released, path)
+
+
+def _by_several(
+    table: Path, request: ReleaseRequest, keys: list[str], out: Path | None, *, dry_run: bool, json: bool
+) -> None:
+    """One release by several keys: one charge, and a file for each key, or none."""
+    from saibot.privatize import dry_run_by_keys, privatize_by_keys
+
+    if dry_run:
+        with progress(quiet=json) as tell:
+            found = dry_run_by_keys(table, request, keys, open_ledger(), progress=tell)
+        if json:
+            print_json(found.to_json())
+            return
+        for part in found.parts:
+            typer.echo(f"by {part.request.key}, with a share of {number(float(part.plan.request.share), 3)}:")
+            show_plan(part.plan)
+            show_finding(part.finding)
+        show_bounds(found.parts[0].bought, found.parts[0].plan)
+        _say_what_it_would_be(found.repeated, sum(part.draws for part in found.parts), request)
+        return
+    with progress(quiet=json) as tell:
+        released = privatize_by_keys(table, request, keys, open_ledger(), progress=tell, ask=ask_provider)
+    folder = out or Path()
+    paths = [folder / _usual_path(request, key) for key in keys]
+    _write_all({path: one.content for path, one in zip(paths, released, strict=True)})
+    _say_notes(released[0])
+    if json:
+        documents = [_document(one, path) for one, path in zip(released, paths, strict=True)]
+        shared = ("repeated", "charged", "ledger_entry")
+        sketches = [{name: value for name, value in one.items() if name not in shared} for one in documents]
+        print_json({"sketches": sketches} | {name: documents[0][name] for name in shared})
+        return
+    for one, path in zip(released, paths, strict=True):
+        _report(one, path)
+    _say_cost(released[0], paths[0])
+
+
+def _rehearsed(table: Path, request: ReleaseRequest, *, json: bool) -> None:
+    from saibot.privatize import dry_run
+
+    with progress(quiet=json) as tell:
+        found = dry_run(table, request, open_ledger(), progress=tell)
+    if json:
+        print_json(found.to_json())
+        return
+    show_plan(found.plan)
+    show_finding(found.ready.finding)
+    show_bounds(found.ready.bought, found.plan)
+    _say_what_it_would_be(found.repeated, found.values, request)
+
+
+def _say_what_it_would_be(repeated: bool, values: int, request: ReleaseRequest) -> None:
+    would = f"would draw noise for {values:,} numbers and charge {request.budget}"
+    if repeated:
+        would = "this very release was bought before: it would be the same sketch, at no further cost"
+    typer.echo(f"{would}; nothing was charged or released.")
+
+
+def _usual_path(request: ReleaseRequest, key: str | None) -> Path:
+    from saibot.sketch import SUFFIX
+
+    return Path(request.card.dataset.name + (f"-{key}" if key else "") + SUFFIX)
+
+
+def _write_all(contents: dict[Path, bytes]) -> None:
+    """All of the files, or none of them: they take their places once every one is written."""
+    from contextlib import ExitStack
+
+    from saibot.safe_file import writing
+
+    new = [path for path in contents if not path.exists()]
+    try:
+        with ExitStack() as stack:
+            for path, content in contents.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(writing(path)).write_bytes(content)
+    except BaseException:
+        for path in new:
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _say_notes(released: Released) -> None:
+    for note in released.notes:
+        typer.echo(f"note: {note}", err=True)
 
 
 def _card(table: Path, card: Path | None, features: list[str]) -> tuple[Card, tuple[str, ...]]:
@@ -158,15 +244,23 @@ def _document(released: Released, path: Path) -> dict[str, Any]:
     }
 
 
-def _report(released: Released, path: Path, dataset: str) -> None:
+def _report(released: Released, path: Path) -> None:
     header = released.sketch.header
-    if released.repeated:
-        typer.echo("this very release was asked for before: the same sketch, at no further cost.")
     typer.echo(f"wrote {path} ({number(len(released.content) / 1024)} KiB, digest {released.sketch.digest[:12]})")
-    if not released.repeated:
-        typer.echo(f"charged {dataset}: ε={header.budget['epsilon']}, δ={header.budget['delta']} under {header.neighbours}")
+    if not header.assumptions.key_domain_public and header.key is not None:
+        (part,) = header.key.parts
+        typer.echo(f"found {part.size:,} keys of {part.name}: the list {part.domain}, kept on this machine.")
     if header.preparation.kind == "nonprivate":
         typer.echo("NOT PRIVATE: its preparation read the rows without paying. Platforms refuse this sketch.")
     if header.preparation.kind == "tuned":
         typer.echo("NOT PRIVATE: its card was changed after its rows were looked at. Platforms refuse this sketch.")
+
+
+def _say_cost(released: Released, path: Path) -> None:
+    header = released.sketch.header
+    dataset = header.dataset.name
+    if released.repeated:
+        typer.echo("this very release was asked for before: the same as then, at no further cost.")
+    else:
+        typer.echo(f"charged {dataset}: ε={header.budget['epsilon']}, δ={header.budget['delta']} under {header.neighbours}")
     typer.echo(f"next: `saibot inspect {path}` shows what it says; `saibot ledger {dataset}` what is left.")

@@ -6,6 +6,7 @@ sketches by digest; their values stay in the corpus, or with the platform, and a
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from saibot.client.model import LinearModel
 from saibot.client.saved import read_result
 from saibot.client.tables import read_columns, with_columns, write_augmented
 from saibot.client.values import ValueSource, looked_up
+from saibot.domains.aligning import percent
 from saibot.errors import InvalidInput
 from saibot.privatize.read import TableLike
 from saibot.report.result import COLUMNS, rows_of, view_result
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from saibot.report.picture import Picture
+
+
+MOST = 0.5  # of the rows; where fewer have a key that is listed, people are warned
 
 
 def find_augmentation(
@@ -123,20 +128,30 @@ class Augmented:
         """A left join of the chosen values, in original units, onto the requester's rows: all rows stay, in order.
 
         New columns are called `<dataset>.<feature>`. Rows whose key is outside a dataset's domain get what the dataset
-        says of keys outside it. `columns` renames key columns where this table calls them otherwise. Gives back the same
-        kind of frame, or writes `out` as CSV, Parquet or Arrow.
+        says of keys outside it; a column for which that is all of them is an error, and a warning where it is most of them.
+        `columns` renames key columns where this table calls them otherwise. Gives back the same kind of frame, or writes
+        `out` as CSV, Parquet or Arrow.
         """
-        new = self.values(table, columns=columns)
+        new, covered = self._looked_up(table, columns or {})
+        _check_covered(covered)
         if out is None:
             return with_columns(table, new)
         write_augmented(table, new, Path(out))
         return None
 
+    def coverage(self, table: TableLike, *, columns: Mapping[str, str] | None = None) -> dict[str, float]:
+        """For every new column, the share of the table's rows whose key its dataset lists."""
+        return self._looked_up(table, columns or {})[1]
+
     def values(self, table: TableLike, *, columns: Mapping[str, str] | None = None) -> dict[str, np.ndarray]:
         """The new columns alone, one value per row of the table."""
-        keys = self._keys(columns or {})
+        return self._looked_up(table, columns or {})[0]
+
+    def _looked_up(self, table: TableLike, columns: Mapping[str, str]) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+        """The new columns, and for each the share of the rows whose key is listed; of no rows, all are."""
+        keys = self._keys(columns)
         if not self.columns:
-            return {}
+            return {}, {}
         names = [key.column for key in keys]
         key, (codes,) = request_key(keys, [read_columns(table, names, text=names)])
         assert key is not None
@@ -145,7 +160,9 @@ class Augmented:
                 "the values of a result come from its corpus, or from what was kept of it.",
                 hint="Load it with `source=Corpus(FOLDER)`; with `source=Kept()` where a platform was searched.",
             )
-        return {column.name: looked_up(self._source, column, key)[codes] for column in self.result.columns}
+        found = {column.name: looked_up(self._source, column, key) for column in self.result.columns}
+        values = {name: one.values[codes] for name, one in found.items()}
+        return values, {name: float(one.listed[codes].mean()) if len(codes) else 1.0 for name, one in found.items()}
 
     def model(self, *, columns: Mapping[str, str] | None = None) -> LinearModel:
         """The regression with all chosen columns, fitted on the request's moments."""
@@ -177,6 +194,21 @@ class Augmented:
         return [
             KeyColumn(key.name, columns.get(key.name, key.column), tuple(map(domain_listed, key.domains))) for key in keys
         ]
+
+
+class CoverageWarning(UserWarning):
+    """Most rows of a table have keys that a joined dataset does not list."""
+
+
+def _check_covered(covered: Mapping[str, float]) -> None:
+    for name, share in covered.items():
+        if share == 0:
+            raise InvalidInput(
+                f"no row has a key that {name} is listed by: it would be one and the same value in all rows.",
+                hint="Are these the keys that were searched with, written alike? --key KEY=COLUMN names another column.",
+            )
+        if share < MOST:
+            warnings.warn(f"{name} lists the keys of {percent(share)} of the rows only.", CoverageWarning, stacklevel=3)
 
 
 def _measured(model: Measured) -> dict[str, float | None]:

@@ -12,10 +12,11 @@ from saibot.client.answers import Progress
 from saibot.errors import InvalidInput
 from saibot.home import data_folder
 from saibot.privacy import Budget, Neighbours
+from saibot.privacy.account import Charge
 from saibot.privacy.ledger import Ledger
-from saibot.privatize import Card, ReleaseRequest, prepare, privatize
+from saibot.privatize import Card, ReleaseRequest, prepare, privatize, privatize_by_keys
 from saibot.privatize.card import decimal_text
-from saibot.privatize.charging import charge_for, recorded_share, release_identity
+from saibot.privatize.charging import charges_of, recorded_share, release_identity
 from saibot.privatize.checking import resolve
 from saibot.privatize.read import TableLike
 from saibot.sketch import Sketch
@@ -67,12 +68,12 @@ def release_request(
 
 def check_affordable(releases: Sequence[tuple[TableLike, ReleaseRequest]], ledger: Ledger) -> None:
     """Raise `BudgetExceeded` unless all of these releases can be paid together. Those bought before cost nothing."""
-    charges = []
+    charges: list[Charge] = []
     for table, request in releases:
         resolved = resolve(request)
-        if request.new_version or ledger.find(request.card.dataset.name, release_identity(resolved, ledger)) is None:
+        if request.new_version or ledger.find(request.card.dataset.name, release_identity(ledger, resolved)) is None:
             share, _ = recorded_share(table, request, ledger)
-            charges.append(charge_for(prepare(table, request, ledger), resolved, ledger, share))
+            charges += charges_of([prepare(table, request, ledger)], [resolved], ledger, share)
     ledger.check(*charges)
 
 
@@ -89,6 +90,22 @@ def privatised(
     for sentence in released.notes:
         (note or warn)(sentence)
     return released.sketch
+
+
+def privatised_by_keys(
+    table: TableLike,
+    request: ReleaseRequest,
+    keys: Sequence[str],
+    ledger: Ledger,
+    *,
+    progress: Progress = lambda stage, part: None,
+    note: Note | None = None,
+) -> tuple[Sketch, ...]:
+    """The sketches of a table by several keys, charged to the ledger as one release."""
+    released = privatize_by_keys(table, request, keys, ledger, progress=progress)
+    for sentence in released[0].notes:
+        (note or warn)(sentence)
+    return tuple(one.sketch for one in released)
 
 
 class ProviderWarning(UserWarning):

@@ -18,6 +18,7 @@ from saibot.client.privatizing import (
     budget_of,
     open_ledger,
     privatised,
+    privatised_by_keys,
     read_card,
     release_request,
     warn,
@@ -30,6 +31,7 @@ from saibot.privatize import Card, DryRun, RowsLook, dry_run, look_at
 from saibot.privatize.read import TableLike
 from saibot.privatize.schema import resolve_domain
 from saibot.sketch import KeyDomain, Sketch, write_sketch
+from saibot.sketch.listed import listed_domain
 from saibot.wire import Dataset, Domain
 
 VISIBILITIES = ("public", "restricted")
@@ -66,6 +68,25 @@ class Provider:
         """
         request = release_request(card, epsilon=epsilon, delta=delta, key=key, features=tuple(features), **options)
         return privatised(table, request, self.ledger, progress=progress, note=self.note)
+
+    def privatize_by_keys(
+        self,
+        table: TableLike,
+        card: CardLike,
+        *,
+        keys: Sequence[str],
+        epsilon: Amount,
+        delta: Amount = "1e-6",
+        features: Sequence[str] = (),
+        progress: Progress = lambda stage, part: None,
+        **options: Any,
+    ) -> tuple[Sketch, ...]:
+        """A sketch of the table by each key, all for the one budget: one charge, and all sketches or none.
+
+        What is bought is bought once, and one plan divides the rest between the keys. Otherwise as `privatize`.
+        """
+        request = release_request(card, epsilon=epsilon, delta=delta, key=None, features=tuple(features), **options)
+        return privatised_by_keys(table, request, keys, self.ledger, progress=progress, note=self.note)
 
     def plan(
         self,
@@ -233,11 +254,15 @@ def _checked(sketch: Sketch | Path | str, card: CardLike | None, visibility: str
 def _domains(card: Card, sketch: Sketch) -> list[KeyDomain]:
     """The listed domains of the sketch's key; a card that gives other keys is not the sketch's."""
     found = []
-    for part in sketch.header.key.parts if sketch.header.key else ():
+    for number, part in enumerate(sketch.header.key.parts if sketch.header.key else ()):
         if generated_domain(part.domain) is not None:
             continue
         facts = card.keys.get(part.name)
-        domain = resolve_domain(facts.domain, card.folder) if facts is not None and facts.domain is not None else None
+        domain = None
+        if facts is not None and facts.domain is not None and facts.domain.find is not None:
+            domain = listed_domain(sketch, number)  # what was found travels with the sketch
+        elif facts is not None and facts.domain is not None:
+            domain = resolve_domain(facts.domain, card.folder)
         if domain is None or domain.digest != part.digest:
             raise InvalidInput(
                 f"the card does not give the key domain {part.domain!r} of the sketch.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -38,13 +39,21 @@ SAME = 1e-6  # two spreads that differ by less than this part are one
 Place = tuple[View, ShardRows, int]  # the view that the keys have on a feature, its shard and its row there
 
 
-def looked_up(source: Corpus | ValueSource, column: NewColumn, key: RequestKey) -> np.ndarray:
-    """A chosen column's value for every finest key, in original units."""
+@dataclass(frozen=True)
+class LookedUp:
+    """A chosen column's value for every finest key, in original units, and whether the dataset lists that key."""
+
+    values: np.ndarray
+    listed: np.ndarray
+
+
+def looked_up(source: Corpus | ValueSource, column: NewColumn, key: RequestKey) -> LookedUp:
+    """What a chosen column says of every finest key; of one that is not listed, what it says of all such keys together."""
     view, shard, row = _in_corpus(source, column, key) if isinstance(source, Corpus) else _in_sketches(source, column, key)
     # A shard holds deviations from the feature's mean.
     offset, scale, mean = (float(shard.numbers[number][row]) for number in ("offset", "scale", "mean"))
-    values: np.ndarray = (offset + scale * (mean + shard.values[row].astype(np.float64)))[view.index]
-    return values
+    values = (offset + scale * (mean + shard.values[row].astype(np.float64)))[view.index]
+    return LookedUp(values, view.index < view.size - 1)
 
 
 def _in_corpus(corpus: Corpus, column: NewColumn, key: RequestKey) -> Place:

@@ -16,14 +16,16 @@ from functools import cached_property
 import numpy as np
 
 from saibot.domains.spelling import folded, normal_key, spellings
-from saibot.domains.times import reading
+from saibot.domains.times import reading, week_of
 from saibot.errors import InvalidDomain
 
 OTHER = "__other__"
 _SEPARATOR = "\x1f"
 MAX_KEYS = 5_000_000
+FOUND = "found:"
 RANGE_NAME = "[a-z][a-z0-9_-]{0,39}"  # what the numbers of a range count: `department`
-_NAMED_RANGE = re.compile(rf"range:({RANGE_NAME}):-?[0-9]+:-?[0-9]+")
+_NAMED = re.compile(rf"range:({RANGE_NAME}):-?[0-9]+:-?[0-9]+|{FOUND}({RANGE_NAME}):[0-9a-f]{{8}}")
+_WEEK = "week"
 _YEARS = re.compile(r"years:[0-9]{4}:[0-9]{4}")
 
 
@@ -72,11 +74,12 @@ class KeyDomain:
 
     @classmethod
     def of_dates(cls, first: date, last: date) -> KeyDomain:
-        """All days from first to last, with the month and the year as coarser levels on offer."""
+        """All days from first to last, with month, year and (ISO) week as coarser levels on offer."""
         if last < first or (last - first).days >= MAX_KEYS:
             raise InvalidDomain(f"the dates {first} to {last} are no range of days.")
-        days = tuple((first + timedelta(n)).isoformat() for n in range((last - first).days + 1))
-        parents = (("month", tuple(d[:7] for d in days)), ("year", tuple(d[:4] for d in days)))
+        dates = [first + timedelta(n) for n in range((last - first).days + 1)]
+        days, weeks = tuple(day.isoformat() for day in dates), tuple(map(week_of, dates))
+        parents = (("month", tuple(d[:7] for d in days)), ("year", tuple(d[:4] for d in days)), (_WEEK, weeks))
         return cls(f"dates:{first}:{last}", 1, days, parents)
 
     @classmethod
@@ -91,6 +94,12 @@ class KeyDomain:
             )
         name = "" if of is None else f"{of}:"
         return cls(f"range:{name}{first}:{last}", 1, tuple(str(n) for n in range(first, last + 1)))
+
+    @classmethod
+    def of_found(cls, name: str, values: Sequence[str], *, version: int = 1) -> KeyDomain:
+        """Keys that were found in the rows of a table. Others find other keys, so the id tells the list as well."""
+        keys = tuple(sorted(values))
+        return cls(f"{FOUND}{name}:{keys_digest(keys)[:8]}", version, keys)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -141,9 +150,13 @@ class KeyDomain:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of values and all parents in order: the same file gives the same digest, whatever levels are in use."""
+        """sha256 of values and all parents in order: the same file gives the same digest, whatever levels are in use.
+
+        Days had digests before they had weeks, which follow from them.
+        """
         sha = hashlib.sha256()
-        for name, column in (("", self.values), *self.parents):
+        parents = [one for one in self.parents if one[0] != _WEEK or not self.id.startswith("dates:")]
+        for name, column in (("", self.values), *parents):
             sha.update(f"{name}\x1f{len(column)}\x1e".encode())
             sha.update(_SEPARATOR.join(column).encode())
         return sha.hexdigest()
@@ -197,10 +210,10 @@ def level_domain(domain: KeyDomain, level: str) -> KeyDomain:
 def range_name(id: str) -> str | None:
     """What the numbers of a range count: `department` of `range:department:1:15`; None of `range:1:15` and other ids.
 
-    Years are a range as well, `years:2010:2019`.
+    Years are a range as well, `years:2010:2019`. Keys that were found in rows are called by their provider in the same way.
     """
-    match = _NAMED_RANGE.fullmatch(id)
-    return match[1] if match is not None else "year" if _YEARS.fullmatch(id) else None
+    match = _NAMED.fullmatch(id)
+    return match[1] or match[2] if match is not None else "year" if _YEARS.fullmatch(id) else None
 
 
 def keys_digest(values: Sequence[str]) -> str:

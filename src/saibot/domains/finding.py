@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from saibot.domains.domain import KeyDomain
+from saibot.domains.domain import FOUND, KeyDomain, range_name
 from saibot.domains.errors import UnknownDomain
 from saibot.domains.generated import PREFIXES, generated_domain
 from saibot.domains.registry import DomainRegistry
@@ -100,6 +100,14 @@ def imported_domains() -> DomainRegistry | None:
     """The domains that were imported on this machine (`saibot domains import`), if there are any."""
     folder = data_folder() / "domains"
     return DomainRegistry(folder) if folder.is_dir() else None
+
+
+def found_domain(registry: DomainRegistry, name: str, version: int) -> KeyDomain | None:
+    """The list of keys that was found in rows under this name, if this registry has one."""
+    for card in registry.entries():
+        if card.id.startswith(FOUND) and card.version == version and range_name(card.id) == name:
+            return registry.get(card.id, version)
+    return None
 
 
 def named_domain(id: str, version: int | None = None) -> KeyDomain:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from saibot.domains.domain import range_name
+from saibot.domains.domain import FOUND, range_name
 from saibot.domains.generated import PREFIXES
 from saibot.domains.vocabularies import shipped
 
@@ -21,6 +21,8 @@ def meaning(id: str) -> str | None:
     if id.startswith(PREFIXES):
         kind, _, rest = id.partition(":")
         return range_name(id) if kind == "range" else rest.partition(".")[2] or _CALENDAR[kind]
+    if id.startswith(FOUND):
+        return range_name(id)
     name, _, level = id.partition(".")
     found = shipped(name)
     if found is None:
@@ -29,9 +31,15 @@ def meaning(id: str) -> str | None:
 
 
 def different(ours: str, theirs: str) -> bool:
-    """Whether two ids say that their keys are not the same thing."""
+    """Whether two ids say that their keys are not the same thing.
+
+    Keys that were found in rows have their provider's own word for them. It tells them from other lists that people named,
+    not from vocabularies: `state` may well mean `us-state`, and their texts show it.
+    """
     one, other = meaning(ours), meaning(theirs)
-    return one is not None and other is not None and one != other
+    if one is None or other is None or one == other:
+        return False
+    return ours.startswith(FOUND) == theirs.startswith(FOUND) or bool(range_name(ours) and range_name(theirs))
 
 
 def doubt(ours: str, theirs: str, keys: Sequence[str]) -> str:

@@ -38,15 +38,19 @@ def spellings(key: str) -> tuple[str, ...]:
     return tuple(form for form in dict.fromkeys(forms) if form != key)
 
 
+def shortest(key: str) -> str:
+    """Of the ways that programs write a whole number or a day, the one without a point and without a time."""
+    if key.endswith(".0") and _DIGITS.fullmatch(key, 0, len(key) - 2):
+        return key[:-2]
+    return key[:10] if key.endswith(_MIDNIGHT) and _TIME.fullmatch(key) else key
+
+
 def folded(key: str) -> str:
     """The key without what people write in two ways: case, zeros in front (`01001`, `1001`), and what `spellings` knows.
 
     Two keys of one domain may fold to the same text; then neither is found by it.
     """
-    if key.endswith(".0") and _DIGITS.fullmatch(key, 0, len(key) - 2):
-        key = key[:-2]
-    elif key.endswith(_MIDNIGHT) and _TIME.fullmatch(key):
-        key = key[:10]
+    key = shortest(key)
     if key[:1] in ("0", "-"):  # a regular expression on each of millions of keys is slow
         key = _PADDED.sub(r"\1", key)
     key = key.casefold()

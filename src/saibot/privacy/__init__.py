@@ -4,7 +4,7 @@ Nothing here reads a row. A plan is decided, printed and charged before any data
 """
 
 from saibot.privacy.budget import Budget
-from saibot.privacy.events import ChoiceEvent, Event, GaussianEvent, PureEvent, Spent
+from saibot.privacy.events import ChoiceEvent, Event, GaussianEvent, KeysEvent, PureEvent, Spent
 from saibot.privacy.neighbours import Neighbours
 
-__all__ = ["Budget", "ChoiceEvent", "Event", "GaussianEvent", "Neighbours", "PureEvent", "Spent"]
+__all__ = ["Budget", "ChoiceEvent", "Event", "GaussianEvent", "KeysEvent", "Neighbours", "PureEvent", "Spent"]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import product
 from typing import Any
 
-from saibot.privacy.budget import Budget
-from saibot.privacy.events import Event, Spent
+from saibot.privacy.budget import Budget, plain
+from saibot.privacy.events import Event, KeysEvent, Spent
 from saibot.privacy.neighbours import Neighbours
 
 MOST_COMBINATIONS = 1024  # of parts that one individual can be in; beyond, the largest of every split is taken
@@ -46,14 +47,23 @@ class Charge:
     share: Share | None = None
     new_version: bool = False
     rows_per_individual: int = 1
+    aside: Decimal | None = None  # of the cap's delta, for finding keys; None: what this charge takes, if it is the first
+
+    @property
+    def set_aside(self) -> Decimal:
+        """What a new account keeps of its delta for finding keys."""
+        return Spent.of(self.events).delta if self.aside is None else self.aside
 
     def events_for(self, unit: str | None) -> tuple[Event, ...]:
         """What it costs an account with this unit. Proof: mechanisms/accounts.proof.md, lemma U.
 
         One row may be the change of two individuals: its old owner, who then keeps another row instead, and its new one. A
         release that bounds two rows of each covers that. One that keeps a single row of each does not, and counts double.
+        Keys that are found have no price then: the two may bring one new key together.
         """
-        if unit is not None or self.unit is None or self.rows_per_individual > 1:
+        if unit is not None or self.unit is None:
+            return self.events
+        if self.rows_per_individual > 1 and not any(isinstance(event, KeysEvent) for event in self.events):
             return self.events
         return tuple(event.doubled() for event in self.events)
 
@@ -97,14 +107,18 @@ class Standing:
 Priced = tuple[Share | None, tuple[Event, ...]]  # of one release
 
 
-def within(releases: Sequence[Priced], cap: Budget) -> bool:
-    """Whether every individual's total stays within the cap, whichever parts of splits they are in."""
-    return all(Spent.of_releases(seen, cap).within(cap) for seen in _seen_by_individuals(releases))
+def within(releases: Sequence[Priced], cap: Budget, aside: Decimal = Decimal(0)) -> bool:
+    """Whether every individual's total stays within the cap, whichever parts of splits they are in.
+
+    `aside` is the part of the cap's delta that finding keys may take, and nothing else.
+    """
+    totals = [Spent.of_releases(seen, cap, aside) for seen in _seen_by_individuals(releases)]
+    return all(total.delta <= aside and total.within(cap, aside) for total in totals)
 
 
-def epsilon_of(releases: Sequence[Priced], cap: Budget) -> float:
+def epsilon_of(releases: Sequence[Priced], cap: Budget, aside: Decimal = Decimal(0)) -> float:
     """The largest total of any individual, as epsilon at the cap's delta."""
-    return max(Spent.of_releases(seen, cap).epsilon_at(cap.delta) for seen in _seen_by_individuals(releases))
+    return max(Spent.of_releases(seen, cap, aside).epsilon_at(cap.delta, aside) for seen in _seen_by_individuals(releases))
 
 
 def _seen_by_individuals(releases: Sequence[Priced]) -> Iterator[list[tuple[Event, ...]]]:
@@ -132,12 +146,13 @@ class LedgerAccount:
     neighbours: Neighbours
     unit: str | None
     cap: Budget
+    aside: Decimal  # of the cap's delta, for finding keys: it counts as spent from the first release on
     entries: tuple[LedgerEntry, ...]
 
     @property
     def spent_epsilon(self) -> float:
         """The largest total of any individual: epsilon at the cap's delta."""
-        return epsilon_of([(entry.share, entry.events) for entry in self.entries], self.cap)
+        return epsilon_of([(entry.share, entry.events) for entry in self.entries], self.cap, self.aside)
 
     @property
     def left_epsilon(self) -> float:
@@ -149,7 +164,7 @@ class LedgerAccount:
             "dataset": self.name,
             "neighbours": str(self.neighbours),
             "unit": self.unit or "row",
-            "cap": self.cap.to_json(),
+            "cap": self.cap.to_json() | ({"keys": plain(self.aside)} if self.aside else {}),
             "spent_epsilon": self.spent_epsilon,
             "left_epsilon": self.left_epsilon,
             "releases": [entry.to_json() for entry in self.entries],

@@ -73,8 +73,9 @@ class Ledger:
             for number, charge in enumerate(charges):
                 before = [other for other in charges[:number] if other.account == charge.account]
                 terms = terms_of(db, charge.account)
-                unit = (before[0] if before else charge).unit if terms is None else terms[1]
-                self._admit(db, charge, [(other.share, other.events_for(unit)) for other in before])
+                first = before[0] if before else charge
+                unit = first.unit if terms is None else terms[1]
+                self._admit(db, charge, [(other.share, other.events_for(unit)) for other in before], first)
 
     def charge(self, charge: Charge) -> LedgerEntry:
         """Take the charge, or refuse it and change nothing. On return it is on disk."""
@@ -85,9 +86,9 @@ class Ledger:
             priced = charge.events_for(charge.unit if terms is None else terms[1])
             if terms is None:
                 cap = charge.cap or charge.asked
-                limits = (plain(cap.epsilon), plain(cap.delta))
-                facts = (charge.account, str(charge.neighbours), charge.unit, *limits, now)
-                db.execute("INSERT INTO account VALUES (?, ?, ?, ?, ?, ?)", facts)
+                limits = (plain(cap.epsilon), plain(cap.delta), now, plain(charge.set_aside))
+                facts = (charge.account, str(charge.neighbours), charge.unit, *limits)
+                db.execute("INSERT INTO account VALUES (?, ?, ?, ?, ?, ?, ?)", facts)
             events = json.dumps([event.to_json() for event in priced])
             asked = json.dumps(charge.asked.to_json())
             share = (charge.share.split, charge.share.part) if charge.share else (None, None)
@@ -118,7 +119,7 @@ class Ledger:
         assert account is not None
         so_far = [(one.share, one.events) for one in account.entries if one.number <= entry.number]
         pure = all(isinstance(event, PureEvent) for _, events in so_far for event in events)
-        epsilon = min(_round_up(epsilon_of(so_far, account.cap)), account.cap.epsilon)
+        epsilon = min(_round_up(epsilon_of(so_far, account.cap, account.aside)), account.cap.epsilon)
         return Standing(self.secret(f"account {name}"), Budget(epsilon, 0 if pure else account.cap.delta))
 
     def account_of(self, dataset: str) -> str | None:
@@ -192,13 +193,19 @@ class Ledger:
 
     # ---------------------------------------------------------------------------------------------- inside
 
-    def _admit(self, db: sqlite3.Connection, charge: Charge, pending: Sequence[Priced] = ()) -> int:
-        """The edition this charge belongs to; raises if the account has other terms or too little left."""
+    def _admit(
+        self, db: sqlite3.Connection, charge: Charge, pending: Sequence[Priced] = (), first: Charge | None = None
+    ) -> int:
+        """The edition this charge belongs to; raises if the account has other terms or too little left.
+
+        `pending` would be charged before it, and `first` is the one of them that a new account gets its terms from.
+        """
         terms = terms_of(db, charge.account)
         cap, unit, earlier = charge.cap or charge.asked, charge.unit, list[Priced](pending)
+        aside = (first or charge).set_aside
         if terms is not None:
-            neighbours, unit, cap = terms
-            _check_terms(charge, neighbours, unit, cap)
+            neighbours, unit, cap, aside = terms
+            _check_terms(charge, neighbours, unit, cap, aside)
             entries = entries_of(db, "WHERE c.account = ?", (charge.account,))
             earlier = [*((entry.share, entry.events) for entry in entries), *pending]
         elsewhere = db.execute(
@@ -209,12 +216,13 @@ class Ledger:
                 f"{charge.dataset!r} is on the account {elsewhere[0]!r}; it cannot be moved to {charge.account!r}.",
                 hint=f'Write account = "{elsewhere[0]}" into the card, or give other individuals another dataset name.',
             )
-        if not within([*earlier, (charge.share, charge.events_for(unit))], cap):
+        _check_keys(charge, earlier, aside)
+        if not within([*earlier, (charge.share, charge.events_for(unit))], cap, aside):
             raise BudgetExceeded(
                 dataset=charge.dataset,
                 account=charge.account,
                 asked=str(charge.asked),
-                left=_left(earlier, charge, cap),
+                left=_left(earlier, charge, cap, aside),
                 cap=str(cap),
             )
         (latest,) = db.execute("SELECT max(edition) FROM charge WHERE dataset = ?", (charge.dataset,)).fetchone()
@@ -227,7 +235,22 @@ class Ledger:
         return bytes(key)
 
 
-def _check_terms(charge: Charge, neighbours: Neighbours, unit: str | None, cap: Budget) -> None:
+def _check_keys(charge: Charge, earlier: Sequence[Priced], aside: Decimal) -> None:
+    """Keys are found out of what was set aside of delta before the first answer, and out of nothing else.
+
+    Were it taken as it comes, somebody could spend it on keys or on numbers, whichever the answers so far make worse.
+    """
+    wanted = Spent.of(charge.events).delta
+    if wanted and wanted + sum(Spent.of(events).delta for _, events in earlier) > aside:
+        raise LedgerConflict(
+            f"{charge.account!r} has too little of its delta set aside for finding keys: {plain(aside)} in all, fixed at "
+            f"its first release; this one takes {plain(wanted)}.",
+            hint="Release all keys that are to be found at once, with --keys; or name a list of keys that is known. A card "
+            'can set aside more before the first release: cap = { ..., keys = "2e-7" }.',
+        )
+
+
+def _check_terms(charge: Charge, neighbours: Neighbours, unit: str | None, cap: Budget, aside: Decimal) -> None:
     """A charge under other terms than the account's would not add up. Proof: accounts.proof.md."""
     if neighbours is not charge.neighbours:
         raise LedgerConflict(
@@ -251,9 +274,15 @@ def _check_terms(charge: Charge, neighbours: Neighbours, unit: str | None, cap: 
             f"{charge.account!r} has the cap {cap}, fixed at its first release; the card says {charge.cap}.",
             hint="Write the ledger's cap into the card.",
         )
+    if charge.aside is not None and charge.aside != aside:
+        raise LedgerConflict(
+            f"{charge.account!r} has set {plain(aside)} of its delta aside for finding keys, fixed at its first release; "
+            f"the card says {plain(charge.aside)}.",
+            hint="Write that number into the card's cap, as keys, or leave it out.",
+        )
 
 
-def _left(earlier: Sequence[Priced], charge: Charge, cap: Budget) -> str:
+def _left(earlier: Sequence[Priced], charge: Charge, cap: Budget, aside: Decimal) -> str:
     """What is left for a release like the one that was asked for, in words."""
     mine = [
         events
@@ -262,17 +291,17 @@ def _left(earlier: Sequence[Priced], charge: Charge, cap: Budget) -> str:
     ]
     spent: list[Event] = [event for events in mine for event in events]
     asked = charge.events
-    if not Spent.of([*spent, *asked]).within(cap):
-        left = max(float(cap.epsilon) - epsilon_of(earlier, cap), 0.0)
+    if not Spent.of([*spent, *asked]).within(cap, aside):
+        left = max(float(cap.epsilon) - epsilon_of(earlier, cap, aside), 0.0)
         return f"ε={_round_down(left)} at δ={plain(cap.delta)}"
     # Too much only because Laplace and Gaussian noise are mixed: what this mixture leaves.
     if not all(isinstance(event, PureEvent) for event in asked):
-        left = max(float(cap.epsilon) - Spent.of_gaussians(spent).epsilon_at(cap.delta), 0.0)
+        left = max(float(cap.epsilon) - Spent.of_gaussians(spent).epsilon_at(cap.delta, aside), 0.0)
         return f"ε={_round_down(left)} at δ={plain(cap.delta)} beside Laplace noise"
     low, high = 0.0, float(cap.epsilon)
     for _ in range(60):
         middle = (low + high) / 2
-        fits = within([*earlier, (charge.share, (PureEvent(Decimal(f"{middle:.9f}")),))], cap)
+        fits = within([*earlier, (charge.share, (PureEvent(Decimal(f"{middle:.9f}")),))], cap, aside)
         low, high = (middle, high) if fits else (low, middle)
     return f"ε={_round_down(low)} at δ=0 beside Gaussian noise"
 

@@ -10,6 +10,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,12 @@ from saibot.privacy.budget import Budget
 from saibot.privacy.events import event_from_json
 from saibot.privacy.neighbours import Neighbours
 
-VERSION = 2
+VERSION = 3
 _SCHEMA = """
 CREATE TABLE secret (id INTEGER PRIMARY KEY CHECK (id = 1), hash_key BLOB NOT NULL);
 CREATE TABLE account (
     name TEXT PRIMARY KEY, neighbours TEXT NOT NULL, unit TEXT, cap_epsilon TEXT NOT NULL, cap_delta TEXT NOT NULL,
-    created TEXT NOT NULL);
+    created TEXT NOT NULL, cap_keys TEXT NOT NULL DEFAULT '0');
 CREATE TABLE charge (
     id INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT NOT NULL REFERENCES account(name), dataset TEXT NOT NULL,
     edition INTEGER NOT NULL, split TEXT, part TEXT, source BLOB NOT NULL, release BLOB NOT NULL, asked TEXT NOT NULL,
@@ -77,7 +78,7 @@ CREATE TEMP TABLE moved AS SELECT name, neighbours, cap_epsilon, cap_delta, crea
 UPDATE moved SET account = name WHERE neighbours <> (SELECT m.neighbours FROM moved m
     WHERE m.account = moved.account ORDER BY m.name <> m.account, m.created, m.name LIMIT 1);
 INSERT INTO secret SELECT * FROM secret_1;
-INSERT INTO account SELECT account, neighbours, NULL, cap_epsilon, cap_delta, created FROM (
+INSERT INTO account SELECT account, neighbours, NULL, cap_epsilon, cap_delta, created, '0' FROM (
     SELECT *, row_number() OVER (PARTITION BY account ORDER BY name <> account, created, name) AS place FROM moved)
     WHERE place = 1;
 INSERT INTO charge
@@ -86,7 +87,11 @@ INSERT INTO charge
 INSERT INTO receipt SELECT * FROM receipt_1;
 DROP TABLE moved;
 """
+    + _APPEND_ONLY
 )
+# Version 2 had no part of delta set aside for finding keys, and its accounts have none: their releases were priced without.
+_FROM_2 = "ALTER TABLE account ADD COLUMN cap_keys TEXT NOT NULL DEFAULT '0';"
+_UPDATES = {0: _SCHEMA + _APPEND_ONLY, 1: _FROM_1, 2: _FROM_2}
 
 
 class LedgerFile:
@@ -146,7 +151,7 @@ class LedgerFile:
         try:
             version = _version(db)
             if version < VERSION:
-                for statement in _statements((_SCHEMA if version == 0 else _FROM_1) + _APPEND_ONLY):
+                for statement in _statements(_UPDATES[version]):
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version = {VERSION}")
             db.execute("COMMIT")
@@ -176,10 +181,11 @@ def _statements(script: str) -> Iterator[str]:
             statement = ""
 
 
-def terms_of(db: sqlite3.Connection, account: str) -> tuple[Neighbours, str | None, Budget] | None:
-    """Relation, unit and cap of an account, fixed by its first charge."""
-    row = db.execute("SELECT neighbours, unit, cap_epsilon, cap_delta FROM account WHERE name = ?", (account,)).fetchone()
-    return None if row is None else (Neighbours(row[0]), row[1], Budget(row[2], row[3]))
+def terms_of(db: sqlite3.Connection, account: str) -> tuple[Neighbours, str | None, Budget, Decimal] | None:
+    """Relation, unit and cap of an account, and what is set aside of its delta for keys: fixed by its first charge."""
+    query = "SELECT neighbours, unit, cap_epsilon, cap_delta, cap_keys FROM account WHERE name = ?"
+    row = db.execute(query, (account,)).fetchone()
+    return None if row is None else (Neighbours(row[0]), row[1], Budget(row[2], row[3]), Decimal(row[4]))
 
 
 def entries_of(db: sqlite3.Connection, where: str, values: tuple[Any, ...]) -> list[LedgerEntry]:

@@ -46,7 +46,7 @@ class Rows:
 
     source: Source
     columns: list[Column]
-    component: Feature | None
+    components: tuple[Feature, ...]  # where columns were reduced to them
     key: ReleaseKey | None
     id_column: str | None
     rows_per_individual: int
@@ -54,7 +54,7 @@ class Rows:
 
     @property
     def features(self) -> tuple[str, ...]:
-        return (self.component.name,) if self.component else tuple(column.name for column in self.columns)
+        return tuple(one.name for one in self.components or self.columns)
 
     @property
     def key_parts(self) -> tuple[KeyPartColumn, ...]:
@@ -63,7 +63,7 @@ class Rows:
     @property
     def card_features(self) -> int:
         """Features of the card behind these columns: no more columns than that are other than 0 in one row."""
-        return 1 if self.component else card_features(self.columns)
+        return len(self.components) or card_features(self.columns)
 
 
 def count_rows(rows: Rows) -> int:
@@ -85,10 +85,10 @@ def grid_rows(rows: Rows, grid: Grid) -> ibis.Table:
     table = table.mutate(**{at: log2_in(table[plain[name]]) for name, at in logarithms.items()}) if logs else table
     numbers = {column.name: (logarithms if column.facts.log else plain)[column.column] for column in numeric}
     named = {}
-    if rows.component is not None:
-        name = fresh_name("component_value", table)
-        table = table.mutate(**{name: component_value(table, numbers, rows.columns, rows.component)})
-        named["f0"] = grid_values(table[name], rows.component, grid)
+    if rows.components:
+        places = {fresh_name(f"component_value{i}", table): one for i, one in enumerate(rows.components)}
+        table = table.mutate(**{at: component_value(table, numbers, rows.columns, one) for at, one in places.items()})
+        named = {f"f{i}": grid_values(table[at], one, grid) for i, (at, one) in enumerate(places.items())}
     else:
         for number, column in enumerate(rows.columns):
             assert column.feature is not None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Literal
 
 import numpy as np
 
 from saibot.domains import OTHER
 from saibot.privacy.account import Standing
 from saibot.privacy.budget import plain
+from saibot.privacy.mechanisms.found_keys import FindingPlan
 from saibot.privatize import coverage, paper
 from saibot.privatize.aggregate import Rows
 from saibot.privatize.bounds import price_in_words
@@ -30,9 +33,11 @@ def assemble(
     standing: Standing | None,
     covered: KeyCoverage | None = None,
     tuned: tuple[str, ...] = (),
+    together: Sequence[str] = (),
 ) -> Sketch:
     """The sealed sketch. `rows` are asked for their columns alone: bounds and component may have been bought meanwhile.
 
+    `together` are the keys that one release has sketches by, this one's among them; its budget is that of all of them.
     `standing` is of the account, None for a report of an individual, whose reports are not to be told to be of one person.
     """
     request, facts = ready.request, ready.request.card.dataset
@@ -43,7 +48,7 @@ def assemble(
     header = Header(
         dataset=TableFacts(name=facts.name, title=facts.title, description=facts.description, individual=facts.individual),
         edition=edition,
-        features=(rows.component,) if rows.component else tuple(features),
+        features=rows.components or tuple(features),
         key=header_key(rows.key),
         budget=request.budget.to_json(),  # type: ignore[arg-type]
         neighbours=request.neighbours,
@@ -52,11 +57,11 @@ def assemble(
         plan=ready.plan.to_json(),
         grid_bits=ready.grid.bits,
         model=request.model,
-        preparation=_preparation(ready, features, rows, covered, tuned),
+        preparation=_preparation(ready, features, rows, covered, tuned, together),
         assumptions=Assumptions(
             rows_per_individual=facts.rows_per_individual,
             row_count_public=ready.row_count is not None,
-            key_domain_public=True,
+            key_domain_public=ready.finding is None,
             bounds_public=not request.paper_preparation,
             noise="simulated" if simulated else "exact-integer",
         ),
@@ -83,11 +88,17 @@ def declared_types(rows: Rows) -> Types:
 
 
 def _preparation(
-    ready: Prepared, features: list[Feature], rows: Rows, covered: KeyCoverage | None, tuned: tuple[str, ...]
+    ready: Prepared,
+    features: list[Feature],
+    rows: Rows,
+    covered: KeyCoverage | None,
+    tuned: Sequence[str],
+    together: Sequence[str],
 ) -> Preparation:
     if ready.request.paper_preparation:
         return Preparation(kind="nonprivate", steps=paper.STEPS)
-    steps = [
+    steps = [] if ready.finding is None else [_found_in_words(ready.finding, rows)]
+    steps += [
         f"bounds of {name} bought for {price_in_words(price, ready.request.budget)}" for name, price in ready.bought.items()
     ]
     if covered is not None and ready.coverage is not None:
@@ -96,10 +107,23 @@ def _preparation(
     if ready.component_plan is not None:
         made_of = ", ".join(feature.name for feature in features)
         share = plain(ready.component_plan.request.share)
-        steps.append(f"principal component of {made_of} bought for a share of {share}")
+        many = "" if len(rows.components) == 1 else f"{len(rows.components)} "
+        steps.append(f"{many}principal component{'s' if many else ''} of {made_of} bought for a share of {share}")
+    kind: Literal["tuned", "bought", "public"] = "tuned" if tuned else "bought" if steps else "public"
     if tuned:
         steps.append(f"card changed after its rows were looked at: {', '.join(tuned)}"[:2000])
-    return Preparation(kind="tuned" if tuned else "bought" if steps else "public", steps=tuple(steps))
+    if others := [key for key in together if key != ready.request.key]:
+        share = plain(ready.plan.request.share)
+        steps.append(
+            f"released in one go with the keys {', '.join(others)}: a share of {share} of the budget is this sketch's"
+        )
+    return Preparation(kind=kind, steps=tuple(steps))
+
+
+def _found_in_words(finding: FindingPlan, rows: Rows) -> str:
+    (part,) = rows.key_parts
+    price = f"μ={finding.mu:.3g} and δ={plain(finding.delta)}"
+    return f"keys of {part.name} found for {price}: those that about {finding.least_individuals} individuals or more have"
 
 
 def header_key(key: ReleaseKey | None) -> Key | None:

@@ -94,16 +94,24 @@ def price_in_words(price: Decimal, budget: Budget) -> str:
     return f"μ={event.mu:.3g}" if isinstance(event, ChoiceEvent) else f"ε={plain(price)}"
 
 
-def share_left(bought: dict[str, Decimal], whole: Plan, also: Sequence[Event] = ()) -> Decimal:
-    """What purchases, of bounds and others, leave of a plan with the whole budget: a share of its mu^2 (or epsilon)."""
+def share_left(
+    bought: dict[str, Decimal], whole: Plan, *, found: Decimal = Decimal(0), also: Sequence[Event] = ()
+) -> Decimal:
+    """What purchases leave of a plan that has the whole budget: a share of its mu^2 (or of epsilon), rounded down.
+
+    `bought` are bounds, `found` is the share that keys are found with, `also` is what else is bought.
+    """
     budget = whole.request.budget
     if whole.mu is None:
-        left = 1 - (sum(bought.values(), Decimal(0)) + Spent.of(also).pure_epsilon) / budget.epsilon
+        left = 1 - found - (sum(bought.values(), Decimal(0)) + Spent.of(also).pure_epsilon) / budget.epsilon
     else:
         spent = Spent.of([*(bounds_event(price, budget) for price in bought.values()), *also]).mu_squared
-        left = 1 - Decimal(spent * (1 + 1e-9) / whole.mu**2)
+        left = 1 - found - Decimal(spent * (1 + 1e-9) / whole.mu**2)
     if left < LEAST_LEFT:
-        raise InvalidInput("buying bounds would take the whole budget.", hint="Lower the shares, or declare public bounds.")
+        what = "buying bounds" if not found else "finding keys and buying bounds" if bought else "finding keys"
+        raise InvalidInput(
+            f"{what} would take the whole budget.", hint="Lower the shares, or declare public bounds and lists of keys."
+        )
     return left.quantize(Decimal("1e-12"), rounding=ROUND_FLOOR)
 
 

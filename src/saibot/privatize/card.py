@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from datetime import date
+from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -19,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from saibot.domains.domain import RANGE_NAME
 from saibot.errors import InvalidBudget, InvalidCard
 from saibot.privacy.budget import Budget, exact_decimal
 from saibot.privacy.neighbours import Neighbours
@@ -153,18 +156,38 @@ class DomainFacts(CardPart):
     dates: tuple[date, date] | None = None
     range: tuple[int, int] | None = None
     of: str | None = None  # what the numbers of a range count
+    find: str | None = None  # nobody has a list: the keys are found in the rows, paid from the budget, and called this
+    buy: Decimals | None = None  # with find: the share of mu^2 that pays for it
+    each: int | None = Field(default=None, ge=1)  # with find: keys that one individual counts for; fewer need less noise
+    individuals: int | None = Field(default=None, ge=1)  # with find: how many a usual key has, as far as is publicly known
     id: Label | None = None
     version: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        given = [name for name in ("file", "values", "dates", "range") if getattr(self, name) is not None]
+        given = [name for name in ("file", "values", "dates", "range", "find") if getattr(self, name) is not None]
         if len(given) > 1 or not (given or self.id):
-            raise ValueError("a domain is given by exactly one of file, values, dates or range, or by the id of a known one")
+            raise ValueError(
+                "a domain is given by exactly one of file, values, dates, range or find, or by the id of a known one"
+            )
         if self.of is not None and self.range is None:
             raise ValueError("of says what the numbers of a range count, and goes with range")
         if (self.file is not None or self.values is not None) and self.id is None:
             raise ValueError("a domain from a file or a list needs an id, such as 'nyc-dbn'")
+        return self
+
+    @model_validator(mode="after")
+    def _found(self) -> Self:
+        if self.find is None:
+            if any(value is not None for value in (self.buy, self.each, self.individuals)):
+                raise ValueError("buy, each and individuals go with find, for keys that are found in the rows")
+            return self
+        if not re.fullmatch(RANGE_NAME, self.find):
+            raise ValueError("find names the keys in small letters, digits, dashes or underscores, such as 'city'")
+        if self.id is not None:
+            raise ValueError("keys that are found are called by find, and have no id of their own")
+        if self.buy is not None and not _is_share(self.buy):
+            raise ValueError("buy must be a share of the budget between 0 and 1, such as '0.2'")
         return self
 
 
@@ -187,13 +210,15 @@ class KeyFacts(CardPart):
             raise ValueError("a key has a domain (one column) or parts (names of other keys)")
         if self.parts is not None and (len(set(self.parts)) < max(len(self.parts), 2) or self.levels or self.column):
             raise ValueError("a composite key names at least two different other keys, and has neither column nor levels")
+        if self.domain is not None and self.domain.find is not None and self.levels:
+            raise ValueError("keys that are found have no coarser levels: nobody has said what these would be")
         return self
 
 
 class BudgetFacts(CardPart):
     """[budget]: the cap on everything ever released about this dataset."""
 
-    cap: dict[Literal["epsilon", "delta"], Decimals]
+    cap: dict[Literal["epsilon", "delta", "keys"], Decimals]
 
     @model_validator(mode="after")
     def _is_a_budget(self) -> Self:
@@ -201,6 +226,8 @@ class BudgetFacts(CardPart):
             raise ValueError("the cap needs an epsilon")
         try:
             _ = self.limit
+            if self.keys is not None and not 0 <= self.keys < self.limit.delta:
+                raise ValueError("keys, the part of delta that is set aside for finding keys, must be less than delta")
         except InvalidBudget as problem:
             raise ValueError(problem.message.removesuffix(".")) from None
         return self
@@ -209,12 +236,21 @@ class BudgetFacts(CardPart):
     def limit(self) -> Budget:
         return Budget(self.cap["epsilon"], self.cap.get("delta", "0"))
 
+    @property
+    def keys(self) -> Decimal | None:
+        """What is set aside of delta for finding keys; None where the card does not say."""
+        return exact_decimal(self.cap["keys"], name="keys") if "keys" in self.cap else None
+
 
 class ComponentFacts(CardPart):
-    """[component]: replace several numeric features by their principal component, its direction bought from the budget."""
+    """[component]: replace several numeric features by their principal components, whose directions are bought.
+
+    All directions come from one purchase; each one that is kept is a feature of the release, and adds to its noise.
+    """
 
     name: Label = "component"
     of: tuple[Label, ...] = Field(min_length=2)
+    keep: int = Field(default=1, ge=1)  # directions, those with the largest spread; several are called component1, ...
     buy: Decimals = "0.2"
     spread: float = Field(default=1.5, gt=0, le=10)  # clip at this many (private) standard deviations
 
@@ -222,7 +258,14 @@ class ComponentFacts(CardPart):
     def _share(self) -> Self:
         if not _is_share(self.buy):
             raise ValueError("buy must be a share of the budget between 0 and 1, such as '0.2'")
+        if self.keep > len(set(self.of)):
+            raise ValueError(f"there are {len(set(self.of))} directions to keep, one for each feature, not {self.keep}")
         return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the features of the release are called."""
+        return (self.name,) if self.keep == 1 else tuple(f"{self.name}{number}" for number in range(1, self.keep + 1))
 
 
 class Card(CardPart):

@@ -1,57 +1,24 @@
-"""A principal component whose direction is bought from the budget.
+"""Principal components whose directions are bought from the budget.
 
 The second moments of the features are released once with the `joint` mechanism (layout `union`), at a share of the budget;
-direction, centre and spread of the component are post-processing of them. Shares are of mu^2, which adds up under
-composition, or of epsilon for Laplace noise.
+directions, centres and spreads of the components are post-processing of them, however many are kept.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from decimal import ROUND_FLOOR, Decimal
 
 import numpy as np
 
-from saibot.privacy.budget import exact_decimal
-from saibot.privacy.events import Event, Spent
 from saibot.privacy.mechanisms import Plan, PlanRequest, make_plan
 from saibot.privatize.aggregate import Rows, aggregate
-from saibot.privatize.bounds import share_left
 from saibot.privatize.card import ComponentFacts
 from saibot.privatize.noise import NoiseSource
 from saibot.privatize.release import NoisyStatistics, choose_grid, release
 from saibot.privatize.schema import Column, default_bound_squared, twelve_digits
 from saibot.sketch.header import Feature
-
-
-def release_plans(
-    main: PlanRequest,
-    columns: list[Column],
-    component: ComponentFacts | None,
-    bought: dict[str, Decimal],
-    also: Sequence[Event] = (),
-) -> tuple[Plan, Plan | None]:
-    """The plan of the release, and that of the moments a component is bought with. What else is bought is taken off both."""
-    main = replace(main, extra_touched=Spent.of(also).touched)
-    if component is not None:
-        # Each of the two plans knows how many numbers the other touches: the ledger adds them up.
-        moments = moments_plan(replace(main, extra_touched=0), columns)
-        main = replace(main, extra_touched=main.extra_touched + moments.touched)
-    whole = make_plan(main)
-    share = share_left(bought, whole, also) if bought or also else main.share
-    if component is None:
-        return (make_plan(replace(main, share=share)) if bought or also else whole), None
-    fraction = exact_decimal(component.buy, name="buy")
-    extra = whole.touched - moments.touched
-    purchase = replace(moments.request, share=_part(share, fraction), extra_touched=extra)
-    return make_plan(replace(main, share=_part(share, 1 - fraction))), make_plan(purchase)
-
-
-def _part(share: Decimal, fraction: Decimal) -> Decimal:
-    """A fraction of a share, rounded down: its parts must not come to more than it."""
-    return (share * fraction).quantize(Decimal("1e-20"), rounding=ROUND_FLOOR)
 
 
 def moments_plan(request: PlanRequest, columns: list[Column]) -> Plan:
@@ -72,40 +39,50 @@ def moments_plan(request: PlanRequest, columns: list[Column]) -> Plan:
     )
 
 
-def buy_component(
+def buy_components(
     rows: Rows, plan: Plan, facts: ComponentFacts, noise: NoiseSource, *, most_rows: int, done: Callable[[int], None]
-) -> Feature:
-    """Draw the moments and turn them into a feature: weights on the scaled columns, centre and spread as bounds."""
+) -> tuple[Feature, ...]:
+    """Draw the moments and turn them into features: weights on the scaled columns, centre and spread as bounds."""
     keyless = replace(rows, key=None)
     grid = choose_grid(plan, most_rows=most_rows)
     exact = aggregate(keyless, grid, order=2)
     count = float(exact.rows) if plan.request.row_count_public else None
-    return component_of(release(exact, plan, noise, most_rows=most_rows, done=done), rows, facts, count)
+    return components_of(release(exact, plan, noise, most_rows=most_rows, done=done), rows, facts, count)
 
 
-def component_of(moments: NoisyStatistics, rows: Rows, facts: ComponentFacts, count: float | None) -> Feature:
-    """The leading direction of (noisy) moments, as a feature."""
+def components_of(moments: NoisyStatistics, rows: Rows, facts: ComponentFacts, count: float | None) -> tuple[Feature, ...]:
+    """The leading directions of (noisy) moments, as features."""
     n = count if count is not None else max(float(moments.whole[0][0]), 1.0)
-    direction, lower, upper = leading_direction(moments.whole[1] / n, moments.whole[2] / n, spread=facts.spread)
-    weights = {column.name: twelve_digits(weight) for column, weight in zip(rows.columns, direction, strict=True)}
-    lower, upper = twelve_digits(lower), twelve_digits(upper)
-    return Feature(name=facts.name, kind="component", lower=lower, upper=upper, weights=weights)
+    found = leading_directions(moments.whole[1] / n, moments.whole[2] / n, keep=facts.keep, spread=facts.spread)
+    features = []
+    for name, (direction, lower, upper) in zip(facts.names, found, strict=True):
+        weights = {column.name: twelve_digits(weight) for column, weight in zip(rows.columns, direction, strict=True)}
+        lower, upper = twelve_digits(lower), twelve_digits(upper)
+        features.append(Feature(name=name, kind="component", lower=lower, upper=upper, weights=weights))
+    return tuple(features)
 
 
-def leading_direction(mean: np.ndarray, squares: np.ndarray, *, spread: float) -> tuple[np.ndarray, float, float]:
-    """Weights and range of the component, from (noisy) means and packed second moments of columns in [-1, 1].
+def leading_directions(
+    mean: np.ndarray, squares: np.ndarray, *, keep: int, spread: float
+) -> list[tuple[np.ndarray, float, float]]:
+    """Weights and range of the components, from (noisy) means and packed second moments of columns in [-1, 1].
 
-    Never fails: without a spread above noise, the whole box is the range.
+    Those of the largest spread come first. Never fails: without a spread above noise, the whole box is the range.
     """
     m = len(mean)
     second = np.zeros((m, m))
     second[np.triu_indices(m)] = squares
     second = np.triu(second) + np.triu(second, 1).T
     values, vectors = np.linalg.eigh(second - np.outer(mean, mean))
-    direction = vectors[:, -1] * (1 if vectors[np.abs(vectors[:, -1]).argmax(), -1] > 0 else -1)
+    return [_direction(vectors[:, -i], float(values[-i]), mean, spread) for i in range(1, keep + 1)]
+
+
+def _direction(vector: np.ndarray, variance: float, mean: np.ndarray, spread: float) -> tuple[np.ndarray, float, float]:
+    """A direction with its largest weight positive, and the range of the component along it."""
+    direction = vector * (1 if vector[np.abs(vector).argmax()] > 0 else -1)
     reach = float(np.abs(direction).sum())
     centre = float(np.clip(mean @ direction, -reach, reach))
-    wide = spread * math.sqrt(values[-1]) if values[-1] > 0 else reach
+    wide = spread * math.sqrt(variance) if variance > 0 else reach
     lower, upper = max(centre - wide, -reach), min(centre + wide, reach)
     if not upper - lower > 1e-6 * reach:
         lower, upper = -reach, reach

@@ -1,7 +1,9 @@
 """Key coverage, bought: a noisy count of the rows whose key is in the domain. It decides whether a release goes on.
 
 It is charged by itself and before the rest, so that a list of keys which matches no row costs a hundredth of the budget and
-not all of it. Asked for again, the same count is handed out. Proof: ../privacy/mechanisms/preparation.proof.md, line 14.
+not all of it. Asked for again, the same count is handed out. A release by several keys buys one for each of them that has a
+public list: any of the lists may be the wrong one. Keys that are found in the rows are in them, and need none.
+Proof: ../privacy/mechanisms/preparation.proof.md, line 14.
 """
 
 from __future__ import annotations
@@ -86,15 +88,19 @@ def _confirm(given: float, claimed: float) -> None:
         raise SaibotError("internal: OpenDP's map does not confirm a count; nothing was released. Please report this.")
 
 
-def coverage_charge(charge: Charge, event: Event, price: Decimal, ledger: Ledger) -> Charge:
-    """What the count asks of the ledger, beside the charge of the release that it decides about."""
+def coverage_charge(charge: Charge, event: Event, price: Decimal, ledger: Ledger, *, key: str) -> Charge:
+    """What the count by a key asks of the ledger, beside the charge of the release that it decides about.
+
+    A new account gets its terms from the whole release: its cap, and what it sets aside of delta for finding other keys.
+    """
     known = ledger.account(charge.account) is not None
     return replace(
         charge,
-        cap=charge.cap or (None if known else charge.asked),  # the cap of a new account is for the whole release
+        cap=charge.cap or (None if known else charge.asked),
+        aside=charge.aside if known else charge.set_aside,
         asked=Budget(price, charge.asked.delta),
         events=(event,),
-        release=ledger.fingerprint([b"coverage of ", charge.release]),
+        release=ledger.fingerprint([b"coverage of ", charge.release, key.encode()]),
         new_version=False,
     )
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from saibot.privacy.account import Charge
 from saibot.privacy.ledger import Ledger
+from saibot.privacy.mechanisms.found_keys import FindingPlan
 from saibot.privacy.samples import Sample, looks_known
 from saibot.privatize.aggregate import ExactStatistics
+from saibot.privatize.key_search import count_individuals
 from saibot.privatize.known_rows import resembling
 from saibot.privatize.release_request import Prepared
 
@@ -45,13 +47,37 @@ def doubts(
         *no_numbers(found_in_rows),
     ]
     rows = found_in_rows.rows
-    if rows and found_in_rows.levels and found_in_rows.levels[0][-1, 0] == rows:
+    if ready.finding is not None:
+        found += _no_key_to_find(ready, ready.finding)
+    elif (told := _found_before(ready)) is not None:
+        found.append(told)
+    if ready.finding is None and rows and found_in_rows.levels and found_in_rows.levels[0][-1, 0] == rows:
         assert ready.rows.key is not None
         text = f"no row has a key of the domain of {ready.rows.key.name!r}: all of them would go to the catch-all."
         found.append(Doubt(text, wasteful=True))
     if not charge.new_version and ledger.changed(charge.source, dataset=charge.dataset):
         found.append(Doubt("the table is another one than at the dataset's last release."))
     return found
+
+
+def _no_key_to_find(ready: Prepared, plan: FindingPlan) -> list[Doubt]:
+    part = ready.rows.key.to_find if ready.rows.key else None
+    assert part is not None
+    counted = count_individuals(ready.rows, part, each=plan.keys_each)
+    if (counted.individuals >= plan.least_individuals).any():
+        return []
+    text = f"no key of {part.name!r} has the {plan.least_individuals:,} individuals that it takes to be found."
+    return [Doubt(text, wasteful=True)]
+
+
+def _found_before(ready: Prepared) -> Doubt | None:
+    """That keys which the card finds are known already, and are used as they are."""
+    key = ready.rows.key
+    facts = ready.request.card.keys[key.name].domain if key is not None else None
+    if key is None or facts is None or facts.find is None:
+        return None
+    listed = key.parts[0].domain
+    return Doubt(f"{listed.id} was found on this machine before: its {len(listed):,} keys are used, and cost nothing.")
 
 
 def _known_individuals(charge: Charge, ledger: Ledger, samples: Sequence[Sample]) -> list[Doubt]:

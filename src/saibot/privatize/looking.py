@@ -1,7 +1,7 @@
 """What rows say about a card, for their provider's own screen, before anything is paid. Shown, not stored, not sent.
 
 How much of a column would survive is computed from the very sums that would get noise, and from the noise of the plan; where
-bounds or a component are to be bought, from those that the purchase would find without noise. So everything here is as
+keys, bounds or components are to be bought, from those that the purchase would find without noise. So everything here is as
 sensitive as the rows. The ledger notes, before anything is shown, that they were looked at with this card (`tuning.py`).
 """
 
@@ -21,7 +21,8 @@ from saibot.privatize.aggregate import ExactStatistics, Rows, aggregate, kept_ro
 from saibot.privatize.bounds import ENOUGH, QUARTILES, with_quantiles
 from saibot.privatize.card import AUTO, BoughtBounds
 from saibot.privatize.cells import feature_number
-from saibot.privatize.checking import prepare
+from saibot.privatize.checking import prepare, with_found_keys
+from saibot.privatize.key_search import search
 from saibot.privatize.privatize import bought_rows
 from saibot.privatize.read import TableLike
 from saibot.privatize.release_request import Prepared, Progress, ReleaseRequest
@@ -86,10 +87,11 @@ def look_at(
     facts = request.card.dataset
     note_look(request.card, facts.account or facts.name, ledger)
     progress("looking at the rows", None)
+    ready = _with_keys(ready)
     rows, _ = bought_rows(ready, _Exact(), progress)
     found = aggregate(rows, ready.grid, order=1)
     counts = found.levels[0][:, 0] if found.levels else None
-    features = [rows.component] if rows.component else [column.feature for column in rows.columns]
+    features = rows.components or [column.feature for column in rows.columns]
     left = _left(found, ready.plan)
     ids = () if facts.id else tuple(repeated(ready.rows.source, list(ready.rows.source.table.columns)))
     key_columns = {part.column for part in rows.key_parts}
@@ -105,6 +107,15 @@ def look_at(
         ids=tuple(name for name in ids if name not in key_columns),
         better=tuple(_better(ready, rows, found, left)) if left else (),
     )
+
+
+def _with_keys(ready: Prepared) -> Prepared:
+    """With the keys that a search would find without noise; where it would find none, no row has a key of the list."""
+    part = ready.rows.key.to_find if ready.rows.key else None
+    if ready.finding is None or part is None:
+        return ready
+    found = search(ready.rows, part, ready.finding, _Exact())
+    return ready if found is None else with_found_keys(ready, found)
 
 
 class _Exact:
@@ -125,7 +136,7 @@ class _Exact:
 
 
 def _pairs(rows: Rows, features: Sequence[Feature | None]) -> list[tuple[Column | None, Feature]]:
-    columns: list[Column | None] = [None] if rows.component else list(rows.columns)
+    columns: list[Column | None] = [None] * len(rows.components) if rows.components else list(rows.columns)
     return [(column, feature) for column, feature in zip(columns, features, strict=True) if feature is not None]
 
 
@@ -232,7 +243,7 @@ def _better(ready: Prepared, rows: Rows, found: ExactStatistics, left: list[tupl
     double = Budget(2 * budget.epsilon, budget.delta)
     offer(f"twice the budget (--epsilon {plain(double.epsilon)})", make_plan(replace(request, budget=double)))
     numeric = [column for column in rows.columns if column.facts.levels is None]
-    if rows.component is None and len(numeric) == len(rows.columns) >= 3:
+    if not rows.components and len(numeric) == len(rows.columns) >= 3:
         told.append("if these columns are of one topic, their principal component in place of them (--component)")
     return told
 

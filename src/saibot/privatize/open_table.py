@@ -83,7 +83,7 @@ def exact_sketch(
     schema = dict(source.table.schema().items())
     check_names(columns, key, None, schema)
     check_types(columns, key, schema)
-    rows = Rows(source, columns, None, key, None, 1)
+    rows = Rows(source, columns, (), key, None, 1)
     progress("counting rows", None)
     count = count_rows(rows)
     if count == 0:
@@ -113,6 +113,9 @@ def _plans_for_privacy(card: Card) -> Iterator[str]:
     for name, feature in card.features.items():
         if isinstance(feature.bounds, BoughtBounds):
             yield f"bought bounds of {name!r}"
+    for name, key in card.keys.items():
+        if key.domain is not None and key.domain.find is not None:
+            yield f"keys of {name!r} that are found, which is bought"
 
 
 def _check_never_charged(rows: Rows, count: int, facts: DatasetFacts, ledger: Ledger) -> None:

@@ -54,7 +54,7 @@ def prepare_as_in_paper(rows: Rows) -> Rows:
         cell = cells[column.name]
         keep = keep & (cell.isnull() | cell.isnan() | ((cell >= feature.lower) & (cell <= feature.upper)))
     kept = replace(rows, source=replace(rows.source, table=table.filter(keep)), columns=columns)
-    return replace(kept, component=_component(kept)) if len(columns) > 1 else kept
+    return replace(kept, components=(_component(kept),)) if len(columns) > 1 else kept
 
 
 def _component(rows: Rows) -> Feature:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from saibot.errors import InvalidInput, UnsupportedPlan
 from saibot.privacy.budget import Budget, plain
 from saibot.privacy.events import Event
 from saibot.privacy.mechanisms import DEFAULT, Plan, PlanRequest
+from saibot.privacy.mechanisms.found_keys import FindingPlan
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize.aggregate import Rows
 from saibot.privatize.bounds import bounds_event
@@ -67,6 +68,12 @@ def _check_one_can_do_it_alone(request: ReleaseRequest) -> None:
             "bounds are bought from all rows together, which the local model does not have.",
             hint="It needs a card with public bounds.",
         )
+    key = card.keys.get(request.key) if request.key is not None else None
+    if key is not None and key.domain is not None and key.domain.find is not None:
+        raise InvalidInput(
+            "keys are found from all rows together, which the local model does not have.",
+            hint="It needs a card with a public list of keys.",
+        )
     if card.component is not None or request.paper_preparation:
         raise InvalidInput(
             "a component is found from all rows together, which the local model does not have.",
@@ -99,18 +106,17 @@ class Prepared:
     grid: Grid
     draws: int
     source: bytes = field(repr=False)
+    finding: FindingPlan | None = None  # how the keys are found, where they have to be
     coverage: Decimal | None = None  # the epsilon that the count of rows in the domain is bought for
 
     @property
     def buys_nothing(self) -> bool:
-        """Whether bounds and features are public: the exact sums are then known before anything is drawn."""
-        return not self.bought and self.component_plan is None
+        """Whether keys, bounds and features are public: the exact sums are then known before anything is drawn."""
+        return not self.bought and self.component_plan is None and self.finding is None
 
     @property
     def events(self) -> tuple[Event, ...]:
-        paid: list[Event] = [bounds_event(price, self.request.budget) for price in self.bought.values()]
-        paid += self.component_plan.events if self.component_plan else ()
-        return (*paid, *self.plan.events)
+        return events_together((self,))
 
     @property
     def coverage_event(self) -> Event | None:
@@ -119,13 +125,27 @@ class Prepared:
 
     def to_json(self) -> dict[str, Any]:
         """The release in words and numbers: all of it public."""
-        first = self.coverage_event
         return {
             "dataset": self.request.card.dataset.name,
             "budget": self.request.budget.to_json(),
             "rows": self.row_count,
             "values": self.draws,
-            "events": [event.to_json() for event in ((first,) if first else ()) + self.events],
+            "events": [event.to_json() for event in (*coverage_events((self,)), *self.events)],
+            "finding": self.finding.to_json() if self.finding else None,
             "plan": self.plan.to_json(),
             "grid": asdict(self.grid) | {"bound_squared": plain(self.grid.bound_squared)},
         }
+
+
+def events_together(parts: Sequence[Prepared]) -> tuple[Event, ...]:
+    """What statistics by several keys of one table cost: what is bought for all of them is bought once."""
+    first = parts[0]
+    paid: list[Event] = [part.finding.event for part in parts if part.finding is not None]
+    paid += [bounds_event(price, first.request.budget) for price in first.bought.values()]
+    paid += first.component_plan.events if first.component_plan else ()
+    return (*paid, *(event for part in parts for event in part.plan.events))
+
+
+def coverage_events(parts: Sequence[Prepared]) -> tuple[Event, ...]:
+    """What counting the rows in the domain costs, for each key that it is bought for. Charged before the rest."""
+    return tuple(event for part in parts if (event := part.coverage_event) is not None)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import ibis.expr.datatypes as dt
 
-from saibot.domains import named_domain
+from saibot.domains import imported_domains, named_domain
 from saibot.domains.domain import MAX_KEYS, KeyDomain
+from saibot.domains.finding import found_domain
 from saibot.domains.times import counts_days
 from saibot.errors import InvalidCard, InvalidDomain, InvalidTable
 from saibot.privatize.card import BoughtBounds, Card, DomainFacts, FeatureFacts
@@ -39,14 +40,20 @@ class KeyPartColumn:
 
     name: str
     column: str
-    domain: KeyDomain
+    domain: KeyDomain  # where the list has yet to be found, one of a single key stands in for it
     dates: bool  # times of one day have one key
+    to_find: DomainFacts | None = None
 
 
 @dataclass(frozen=True)
 class ReleaseKey:
     name: str
     parts: tuple[KeyPartColumn, ...]
+
+    @property
+    def to_find(self) -> KeyPartColumn | None:
+        """The part whose keys have yet to be found in the rows."""
+        return next((part for part in self.parts if part.to_find is not None), None)
 
     @property
     def level_sizes(self) -> tuple[int, ...]:
@@ -185,16 +192,19 @@ def resolve_key(card: Card, name: str | None) -> ReleaseKey | None:
         have = ", ".join(card.keys) or "none"
         raise InvalidCard(f"the card has no key {name!r}.", hint=f"It has {have}; a key needs a public domain.")
     facts = card.keys[name]
-    parts = tuple(_key_column(card, part) for part in facts.parts or (name,))
+    parts = tuple(_key_column(card, part, alone=facts.parts is None) for part in facts.parts or (name,))
     key = ReleaseKey(name, parts)
     if key.level_sizes[0] > MAX_KEYS + 1:
         raise InvalidDomain(f"the parts of key {name!r} have more than {MAX_KEYS:,} combinations.")
     return key
 
 
-def _key_column(card: Card, name: str) -> KeyPartColumn:
+def _key_column(card: Card, name: str, *, alone: bool) -> KeyPartColumn:
     facts = card.keys[name]
     assert facts.domain is not None
+    if alone and facts.domain.find is not None:
+        standing_in = KeyDomain.of_found(facts.domain.find, ["?"], version=facts.domain.version)
+        return KeyPartColumn(name, facts.column or name, standing_in, dates=False, to_find=facts.domain)
     domain = resolve_domain(facts.domain, card.folder).with_levels(facts.levels)
     listed = facts.domain.file is not None or facts.domain.values is not None
     return KeyPartColumn(name, facts.column or name, domain, dates=not listed and counts_days(domain.id))
@@ -205,9 +215,23 @@ def resolve_domain(facts: DomainFacts, folder: Path) -> KeyDomain:
         return KeyDomain.of_dates(*facts.dates)
     if facts.range is not None:
         return KeyDomain.of_range(*facts.range, of=facts.of)
+    if facts.find is not None:
+        return _found_before(facts.find, facts.version)
     assert facts.id is not None
     if facts.values is not None:
         return KeyDomain.of(facts.id, [str(value) for value in facts.values], version=facts.version)
     if facts.file is None:
         return named_domain(facts.id, facts.version)
     return read_domain(folder / facts.file, id=facts.id, version=facts.version)
+
+
+def _found_before(name: str, version: int) -> KeyDomain:
+    """A list that was found on this machine; a part of a composite key has to be found by itself first."""
+    registry = imported_domains()
+    found = None if registry is None else found_domain(registry, name, version)
+    if found is None:
+        raise InvalidDomain(
+            f"the keys called {name!r} have not been found on this machine.",
+            hint="`saibot privatize --key` with the key that finds them does, and pays for it.",
+        )
+    return found

@@ -2,8 +2,8 @@
 
 A provider may look at what rows say about a card. If another card of the same account is released afterwards, its provider
 may have chosen it by the rows. That is `tuned`, unless every field that changed was bought: bounds that are bought now, a
-component of all features, whose direction is bought, and the keys, where their coverage had been bought for the card that
-was looked at. What a card says in words, its name and its cap are nobody's rows and may change.
+component of all features, whose direction is bought (how many are kept is not), and the keys, where their coverage had been
+bought for the card that was looked at. What a card says in words, its name and its cap are nobody's rows and may change.
 """
 
 from __future__ import annotations
@@ -78,4 +78,6 @@ def _bought(card: Card, place: str) -> bool:
     if section == "features":
         name, _, field = rest.rpartition(".")
         return field == "bounds" and isinstance(card.features[name].bounds, BoughtBounds)
-    return section == "component" and card.component is not None and set(card.component.of) == set(card.features)
+    if section != "component" or rest == "keep":
+        return False
+    return card.component is not None and set(card.component.of) == set(card.features)

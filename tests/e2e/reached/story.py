@@ -145,6 +145,12 @@ def at_home(root: Path) -> None:
     component = (provider.folder / "more.toml").read_text().replace('"more"', '"mixed"')
     (provider.folder / "mixed.toml").write_text(component + '\n[component]\nof = ["cost", "age"]\nbuy = "0.3"\n')
     provider.type("privatize", "more.csv", "--card", "mixed.toml", "--key", "ward", "--out", "mixed.saibot")
+    unlisted = (provider.folder / "card.toml").read_text().replace('"stays"', '"unlisted"').split("[keys")[0]
+    (provider.folder / "unlisted.toml").write_text(unlisted + '\n[keys.ward]\ndomain = { find = "ward" }\n')
+    provider.type("privatize", "stays.csv", "--card", "unlisted.toml", "--key", "ward", "--feature", "nights")
+    several = ("privatize", "more.csv", "--card", "more.toml", "--keys", "ward,day", "--out", "several")
+    provider.type(*several, "--dry-run")
+    provider.type(*several)
     teachers = []
     for number in range(9):  # enough tables by one key to learn what they have in common
         name = f"clinic{number}"

@@ -132,9 +132,9 @@ def test_a_columns_domain_is_found_in_the_corpus_and_its_coverage_told(rows, cor
     assert "key shop: shops (12 keys) covers 75% of the rows" in request.terms.notes
 
 
-def test_days_found_in_the_corpus_bring_their_months(rows, corpus):
+def test_days_found_in_the_corpus_bring_their_months_and_weeks(rows, corpus):
     request = local_request(rows, target="sales", keys=["day"], domains=Domains(corpus))
-    assert [name for name, _ in request.terms.keys[0].domains[0].parents] == ["month", "year"]
+    assert [name for name, _ in request.terms.keys[0].domains[0].parents] == ["month", "year", "week"]
 
 
 def test_a_column_is_looked_up_in_every_domain_that_holds_its_values(rows, corpus, sketch_of, levels):

@@ -58,7 +58,7 @@ def test_the_model_of_a_private_request_reads_raw_rows_as_they_were_privatised(r
 
 def test_a_days_key_reaches_months_without_any_file(pair, corpus):
     request = private_request(pair("day")[0], target="sales", domains=Domains(None))
-    assert [name for name, _ in request.terms.keys[0].domains[0].parents] == ["month", "year"]
+    assert [name for name, _ in request.terms.keys[0].domains[0].parents] == ["month", "year", "week"]
     assert len(request.key) == len(request.terms.keys[0].domains[0]) + 1
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saibot.domains import OTHER, KeyDomain, normal_key
+from saibot.domains import OTHER, KeyDomain, different, generated_domain, level_domain, normal_key
 from saibot.domains import domain as domain_module
 from saibot.errors import InvalidDomain
 
@@ -168,3 +168,21 @@ def test_parent_sums_reach_every_level_completely(parents: list[int]) -> None:
 
 DIGEST_OF_A_B = "bfc664eab5db9afd08279c0f08dc398eeadc2724cb4528d27b904b77b7577303"
 DIGEST_OF_SCHOOLS = "93a90eec5620eae3d0c167d9a424c107e5a3b68255f9d0cb2c8cd18702f7f0e9"
+
+
+def test_days_lie_in_iso_weeks_and_meet_those_of_others() -> None:
+    days = generated_domain("dates:2020-12-28:2021-01-10")
+    assert days is not None
+    weeks = days.with_levels(["week"])
+    assert weeks.level_values(1) == ("2020-W53", "2021-W01") and weeks.parent_index(1).tolist() == [0] * 7 + [1] * 7 + [2]
+    listed = generated_domain("weeks:2020-W53:2021-W01")
+    assert listed is not None and level_domain(days, "week").values == listed.values
+    assert not different(f"{days.id}.week", listed.id) and different(f"{days.id}.month", listed.id)
+    with pytest.raises(InvalidDomain, match="not nested"):
+        days.with_levels(["week", "year"])
+
+
+def test_weeks_do_not_change_the_digest_that_days_had_before_them() -> None:
+    days = KeyDomain.of_dates(date(2013, 1, 1), date(2013, 3, 1))
+    before = KeyDomain(days.id, 1, days.values, tuple(one for one in days.parents if one[0] != "week"))
+    assert len(before.parents) == 2 and days.digest == before.digest and days.keys_digest == before.keys_digest

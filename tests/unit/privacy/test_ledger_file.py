@@ -34,10 +34,11 @@ from tests.support.processes import in_a_process
         "DELETE FROM secret",
         "INSERT OR REPLACE INTO charge SELECT id, account, dataset, edition, split, part, source, release, asked, '[]', "
         "created FROM charge",
-        "REPLACE INTO account SELECT name, neighbours, unit, '100', cap_delta, created FROM account",
+        "REPLACE INTO account SELECT name, neighbours, unit, '100', cap_delta, created, cap_keys FROM account",
+        "UPDATE account SET cap_keys = '1e-7'",
         "REPLACE INTO receipt SELECT charge, 'x', created FROM receipt",
         "REPLACE INTO secret VALUES (1, x'00')",
-        "INSERT INTO account SELECT name, neighbours, unit, '9', '0', created FROM account WHERE 1 "
+        "INSERT INTO account SELECT name, neighbours, unit, '9', '0', created, '0' FROM account WHERE 1 "
         "ON CONFLICT (name) DO UPDATE SET cap_epsilon = '9'",
     ],
 )

@@ -41,7 +41,7 @@ def steps(ready: Callable[..., Prepared], table: Any, card: dict[str, Any], **op
 
 def rows_of(frame: pd.DataFrame, bounds: tuple[float, float] = (-1, 1), *, backend: BackendName = "duckdb") -> Rows:
     card = Card.parse({"dataset": {"name": "t"}, "features": {name: {"bounds": bounds} for name in frame.columns}})
-    return Rows(open_table(frame, backend=backend), resolve_features(card, ()), None, None, None, 1)
+    return Rows(open_table(frame, backend=backend), resolve_features(card, ()), (), None, None, 1)
 
 
 # ------------------------------------------------------------------------------------------------ the grid itself
