@@ -31,6 +31,19 @@ def address(site: Any, name: str) -> str:
     return known.get(name, f"/{name}")
 
 
+# Texts of three words or more that are broken to one word a line.
+BROKEN = r"""() => {
+  const found = [], texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const words = texts.currentNode.data.trim().split(/\s+/).length, range = document.createRange();
+    range.selectNodeContents(texts.currentNode);
+    const lines = new Set([...range.getClientRects()].filter((box) => box.width > 2).map((box) => Math.round(box.bottom)));
+    if (words >= 3 && lines.size >= words) found.push(texts.currentNode.data.trim());
+  }
+  return found;
+}"""
+
+
 @pytest.mark.parametrize("scheme, width", [("light", 390), ("dark", 1200)])
 def test_no_page_has_a_serious_finding_or_needs_sideways_scrolling(
     visit: Open, site: Any, watch: Any, scheme: str, width: int
@@ -47,6 +60,8 @@ def test_no_page_has_a_serious_finding_or_needs_sideways_scrolling(
         report = Axe().run(page, options={"resultTypes": ["violations"]}).response
         serious = [v for v in report["violations"] if v["impact"] in ("serious", "critical")]
         found |= {f"{name}: {v['id']}": [node["html"][:150] for node in v["nodes"]] for v in serious}
+        if broken := page.evaluate(BROKEN):
+            found[f"{name}: one word a line"] = broken
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             found[f"{name}: wider than the screen"] = []
     assert found == {}

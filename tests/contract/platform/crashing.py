@@ -81,21 +81,24 @@ def migration(folder: Path, armed: Callable[[], None]) -> None:
     opened(folder)
 
 
+TODAYS, NEXT = migrate.LATEST, "9999"  # of the tables
+
+
 def later_version() -> None:
     """A version of saibot whose tables have one column more, filled from the others."""
     place = FOLDER / "migrations"
     if not place.exists():
         shutil.copytree(migrate.FOLDER, place)
-        (place / "versions" / "0002_shout.py").write_text(
+        (place / "versions" / f"{NEXT}_shout.py").write_text(
             "import sqlalchemy as sa\n"
             "from alembic import op\n"
-            "revision, down_revision = '0002', '0001'\n"
+            f"revision, down_revision = '{NEXT}', '{TODAYS}'\n"
             "def upgrade():\n"
             "    op.add_column('datasets', sa.Column('shout', sa.Text()))\n"
             "    op.execute('UPDATE datasets SET shout = upper(name)')\n"
             "    op.create_index('datasets_by_shout', 'datasets', ['shout'])\n"
         )
-    migrate.FOLDER, migrate.LATEST = place, "0002"
+    migrate.FOLDER, migrate.LATEST = place, NEXT
 
 
 SCENARIOS = {

@@ -23,7 +23,7 @@ class DatabaseTooNew(SaibotError):
     """The database was written by a later version of saibot."""
 
 
-def migrate(database: Database, *, to: str = LATEST) -> str | None:
+def migrate(database: Database, *, to: str | None = None) -> str | None:
     """The revision it had before, None for a new database. `to` is an earlier one where rows of that time are put in."""
     before = revision(database)
     if before == LATEST:
@@ -44,7 +44,7 @@ def migrate(database: Database, *, to: str = LATEST) -> str | None:
             if not database.is_sqlite:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
             config.attributes["connection"] = connection
-            command.upgrade(config, to)
+            command.upgrade(config, to or LATEST)
     except CommandError as problem:
         raise SaibotError(f"the database cannot be migrated: {problem}") from None
     return before
