@@ -22,7 +22,7 @@ from saibot.privatize import Card
 from saibot.privatize.noise import OpenDPNoise
 from saibot.sketch import KeyDomain, Sketch, write_sketch
 
-KEYS = ["=SUM(A1)", *(f"shop {i:03d}" for i in range(1, 120))]
+KEYS = ["=SUM(B1)", *(f"shop {i:03d}" for i in range(1, 120))]
 DOMAIN = KeyDomain.of("shops", KEYS)
 FEATURES = {"@profit": {"bounds": [0, 200], "unit": "euro"}, "visits": {"bounds": [0, 10]}}
 
@@ -65,7 +65,7 @@ def shown(text: str) -> list[list[str]]:
 def test_the_page_itself_holds_the_first_keys_and_links_lead_to_the_others(server: Any) -> None:
     first = page(server)
     rows = shown(first)
-    assert len(rows) == 50 and rows[0][0] == "=SUM(A1)" and rows[1][0] == "shop 001"
+    assert len(rows) == 50 and rows[0][0] == "=SUM(B1)" and rows[1][0] == "shop 001"
     after = re.search(r'href="([^"]+)">Next keys', first)
     assert after is not None
     path = html.unescape(after[1]).partition("?")[2].partition("#")[0]
@@ -92,7 +92,7 @@ def test_rows_are_fetched_by_the_piece(server: Any) -> None:
     found = server.client().get(f"/datasets/{server.ids['public']}/rows", params={"start": "110"}).json()
     assert found["total"] == 120 and len(found["rows"]) == 10 and found["rows"][-1][0] == "shop 119"
     wrong = server.client().get(f"/datasets/{server.ids['public']}/rows", params={"start": "-1", "sort": "drop table"})
-    assert wrong.json()["start"] == 0 and wrong.json()["rows"][0][0] == "=SUM(A1)"
+    assert wrong.json()["start"] == 0 and wrong.json()["rows"][0][0] == "=SUM(B1)"
 
 
 def test_the_files_hold_every_key_and_feature_and_no_formula(server: Any) -> None:
@@ -102,7 +102,7 @@ def test_the_files_hold_every_key_and_feature_and_no_formula(server: Any) -> Non
     assert {answer.status_code for answer in fetched.values()} == {200}
     lines = list(csv.reader(io.StringIO(fetched["csv"].content.decode("utf-8-sig"))))
     assert lines[0] == ["shops", "rows", "'@profit", "'@profit error", "visits", "visits error"]
-    assert lines[1][0] == "'=SUM(A1)" and len(lines) == 121
+    assert lines[1][0] == "'=SUM(B1)" and len(lines) == 121
     table = pa.ipc.open_file(pa.BufferReader(fetched["arrow"].content)).read_all().to_pandas()
     again = pd.DataFrame(json.loads(fetched["json"].content))
     assert list(table["shops"]) == KEYS and np.allclose(table["@profit"], again["@profit"])
