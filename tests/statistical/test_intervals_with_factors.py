@@ -116,8 +116,8 @@ def _in_the_long_run(moments: np.ndarray) -> np.ndarray:
 
 
 def test_a_requester_s_own_table_among_those_that_teach_makes_no_other_look_surer(tmp_path, full):
-    """Its target is what its own table says, which nothing else has to do with: by the values of its group, which its own table
-    did not teach, null tables are found as often as they should be, one in twenty."""
+    """Its target is what its own table says, which nothing else has to do with: by the values of its group, which its own
+    table did not teach, null tables are found as often as they should be, one in twenty."""
     rng, found, size = np.random.default_rng(43), [], 240
     domain = KeyDomain.of("place", [f"k{i:03d}" for i in range(size)])
     key, many = RequestKey.product([("k", domain)]), {"domain": domain, "rows_per_table": 12000}
