@@ -1,13 +1,11 @@
-"""Shared factors of a large key domain: seconds for learning, values and one request's ranking, and the memory they need.
-
-python -m research.benchmarks.factors --tables 10000 --keys 1000
-"""
+"""Shared factors of a large key domain: seconds for learning, values and one request's ranking, and the memory they need."""
 
 from __future__ import annotations
 
-import argparse
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from saibot.estimate.lookup import level_readings
 CAUSES, SHARED, SPREAD = 3, 0.5, 0.1
 ROWS, SIGMA = 20.0, 10.0  # rows per key, and noise of counts and sums
 TOGETHER = 250  # tables that are made at once
+GROWN_TABLES, GROWN_KEYS = (500, 1000, 2000, 4000), (125, 250, 500, 1000)
 
 
 @dataclass(frozen=True)
@@ -96,15 +95,44 @@ def _request(keys: int) -> RequestSums:
     return RequestSums(counts, 20 * rng.normal(size=keys), np.full(keys, 100.0), X, inverse, 40.0 * keys, within=1.0)
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--tables", type=int, default=10_000)
-    options.add_argument("--keys", type=int, default=1000)
-    options.add_argument("--groups", type=int, default=0, help="keys of a coarser level")
-    given = options.parse_args()
-    for name, value in bench_factors(tables=given.tables, keys=given.keys, groups=given.groups).to_json().items():
-        print(f"{name:>18} {value:,.1f}" if isinstance(value, float) else f"{name:>18} {value:,}")
+def bench_growth(*, shrink: int = 1, tell: Callable[[str, float | None], None]) -> dict[str, list[tuple[int, float]]]:
+    """Seconds for learning a given number of factors and applying them, where tables grow and where keys do."""
+    sizes = [(tables, GROWN_KEYS[1]) for tables in GROWN_TABLES] + [(GROWN_TABLES[1], keys) for keys in GROWN_KEYS]
+    found: dict[tuple[int, int], float] = {}
+    for number, (tables, keys) in enumerate(sizes):
+        tell("growing tables and keys", number / len(sizes))
+        readings = made_up(max(tables // shrink, 8), max(keys // shrink, 8))
+        began = time.perf_counter()
+        apply(learn(readings, rank=CAUSES), readings)
+        found[tables, keys] = time.perf_counter() - began
+    return {
+        "sketches": [(tables, found[tables, GROWN_KEYS[1]]) for tables in GROWN_TABLES],
+        "keys": [(keys, found[GROWN_TABLES[1], keys]) for keys in GROWN_KEYS],
+    }
 
 
-if __name__ == "__main__":
-    main()
+def write_growth(found: dict[str, list[tuple[int, float]]], folder: Path) -> Path:
+    """A figure of two panels."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.ticker import FuncFormatter
+
+    folder.mkdir(parents=True, exist_ok=True)
+    figure, panels = plt.subplots(1, 2, figsize=(8, 3.4), constrained_layout=True)
+    for panel, (name, points) in zip(panels, found.items(), strict=True):
+        sizes, seconds = np.array(points).T
+        slope, start = np.polyfit(sizes, seconds, 1)
+        panel.plot(sizes, seconds, "o-", color="#0b6e99", linewidth=1.8, markersize=5)
+        panel.plot([0, sizes[-1]], [start, start + slope * sizes[-1]], "--", color="#999999", label="straight line")
+        panel.set(xlabel=name, ylim=(0, None), title=f"linear in {name}")
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
+        panel.legend(frameon=False, loc="upper left")
+        panel.grid(alpha=0.25)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel(f"learning and applying {CAUSES} factors, s")
+    path = folder / "factors-scaling.png"
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+    return path

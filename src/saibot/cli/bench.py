@@ -30,6 +30,7 @@ def add_to(app: typer.Typer) -> None:
     )
     group.command("privatize")(bench_privatize)
     group.command("search")(bench_search)
+    group.command("factors")(bench_factors)
     group.command("platform")(bench_platform)
     group.command("pages")(bench_pages)
     app.add_typer(group, name="bench")
@@ -118,6 +119,35 @@ def _bench_gpu(candidates: int, keys: int, json: bool) -> None:
         ["relative error of gains", f"{found['relative_errors']['gain']:.1g}"],
     ]
     print_table(f"{candidates:,} candidates, {keys:,} keys, {found['device']}", ["", ""], table, right=(1,))
+
+
+def bench_factors(
+    tables: Annotated[int, typer.Option(help="Sketches of one feature each.", min=8)] = 10_000,
+    keys: Annotated[int, typer.Option(help="Keys of the domain.", min=8)] = 1000,
+    report: Annotated[Path | None, typer.Option(help="Folder for a figure of how the cost grows.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Learning what the sketches of a key domain have in common, and improving all their values with it."""
+    find_research("saibot bench")
+    from research.benchmarks import factors
+
+    with progress(quiet=json) as tell:
+        tell("learning", None)
+        found = factors.bench_factors(tables=tables, keys=keys)
+        figure = factors.write_growth(factors.bench_growth(tell=tell), report) if report else None
+    if figure:
+        print(f"wrote {figure}", file=sys.stderr)
+    if json:
+        print_json(found.to_json())
+        return
+    table = [
+        ["reading the sketches' sums", f"{number(found.readings_seconds, 3)} s"],
+        [f"learning, and choosing {found.rank} factors", f"{number(found.learn_seconds, 3)} s"],
+        ["better values for all", f"{number(found.apply_seconds, 3)} s"],
+        ["expected gains of all for a request", f"{number(found.request_seconds, 3)} s"],
+        ["memory at its peak", f"{number(found.peak_mb, 3)} MB"],
+    ]
+    print_table(f"{tables:,} sketches, {keys:,} keys", ["", ""], table, right=(1,))
 
 
 def bench_platform(
