@@ -91,7 +91,6 @@ def prepare_together(
     covered = [_coverage_price(one, most_rows) for one in resolved]
     also = [coverage_event(price, request.budget) for price in covered if price is not None]
     plans = release_plans(wanted, columns, component, bought, dataset=facts, most_rows=most_rows, also=also)
-    bounds.check_enough_rows(bought, most_rows, facts.rows_per_individual)
     fingerprint = ledger.fingerprint(source.content())
     ready = []
     each = zip(requests, every, plans.releases, plans.findings, wanted, covered, strict=True)
@@ -103,6 +102,7 @@ def prepare_together(
         draws = value_count(plan, rows.key.level_sizes if rows.key else ())
         numbers = (row_count, most_rows, grid, draws, fingerprint)
         ready.append(Prepared(asked, rows, plan, plans.component, bought, *numbers, finding, count_price))
+    bounds.check_enough_rows(bought, most_rows, facts.rows_per_individual)
     return tuple(ready)
 
 

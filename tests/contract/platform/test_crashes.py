@@ -14,7 +14,7 @@ import pytest
 from saibot.sketch import Sketch, read_sketch, write_sketch
 
 pytestmark = pytest.mark.fault
-STRIDES = {"upload": 3, "append": 3, "new version": 4, "withdraw": 3, "first start": 15, "migration": 9}
+STRIDES = {"upload": 3, "append": 1, "new version": 4, "withdraw": 3, "first start": 15, "migration": 9}
 
 
 @pytest.fixture(scope="module")

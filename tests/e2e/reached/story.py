@@ -154,7 +154,8 @@ def at_home(root: Path) -> None:
     teachers = []
     for number in range(9):  # enough tables by one key to learn what they have in common
         name = f"clinic{number}"
-        (provider.folder / f"{name}.toml").write_text(CARD.format(name=name, features=NIGHTS))
+        facts = NIGHTS if number else NIGHTS.replace("[0, 20]", "[1, 20]\nlog = true")
+        (provider.folder / f"{name}.toml").write_text(CARD.format(name=name, features=facts))
         clinic = ("privatize", f"{name}.csv", "--feature", "nights", "--epsilon", 4, "--key", "ward")
         provider.type(*clinic, "--out", f"{name}.saibot")
         teachers.append(f"{name}.saibot")

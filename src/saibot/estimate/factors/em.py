@@ -145,8 +145,10 @@ class _Sums:
         r, sizes = now.loadings.shape[1], np.array(readings.tree.sizes)
         total, loadings = max(float(self.weights.sum()), 1e-300), now.loadings
         if r:
-            loadings = np.linalg.solve(self.factors + ridge * np.eye(r), self.with_factors.T).T
-            loadings = loadings @ np.linalg.cholesky(self.factors / total)
+            # By eigenvalues: readings that no noise explains make the matrix as good as singular. C is known up to rotation.
+            values, turn = np.linalg.eigh(self.factors)
+            values = np.maximum(values, 0.0)
+            loadings = (self.with_factors @ turn) * (np.sqrt(values / total) / (values + ridge))
         scale = (
             self.own_factors + (self.squares / now.shares[:, None]).sum(axis=0) + prior_keys * readings.typical / now.tau2
         )
