@@ -94,6 +94,17 @@ class World:
             columns=tuple(self.columns[i][some[i]] for i in cut),
         )
 
+    def with_rows(self, least: int) -> World:
+        """The same task among tables of so many rows or more."""
+        kept = [number for number, place in enumerate(self.places) if len(place) >= least]
+        return replace(
+            self,
+            names=tuple(self.names[i] for i in kept),
+            places=tuple(self.places[i] for i in kept),
+            features=tuple(self.features[i] for i in kept),
+            columns=tuple(self.columns[i] for i in kept),
+        )
+
     @cached_property
     def lookup_r2(self) -> np.ndarray:
         """R2 with each candidate's exact means looked up: what a selection is worth."""
