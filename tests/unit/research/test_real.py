@@ -222,3 +222,10 @@ def test_held_out_rows_do_not_take_part_in_the_fit():
     table[train, 1] = z[train]  # a relation that holds in training only
     assert r2_with(table[train], z[train]) > 0.99
     assert r2_with(table, z, train=train) < 0
+
+
+def test_tables_of_many_rows_are_those_that_stay(world):
+    sizes = [len(place) for place in world.places]
+    some = world.with_rows(int(np.median(sizes)) + 1)
+    assert 0 < len(some.names) < len(world.names) and min(map(len, some.places)) > np.median(sizes)
+    assert len(some.names) == len(some.places) == len(some.features) == len(some.columns)
