@@ -167,7 +167,10 @@ def comparable_text(cell: ir.Column) -> ir.StringValue:
     elif kind.is_date() or kind.is_timestamp():
         text = _time_as_text(_timestamp(cell).cast("string"))
     elif kind.is_string():
-        text = ibis.coalesce(_number_as_text(number_in(cell)), _time_as_text(cell.strip()))
+        words = cell.strip()
+        # NaN is missing here too: somebody's word in a column of floats makes a text of everybody's NaN.
+        spelled = ibis.ifelse(words.lower() == "nan", ibis.null("string"), words)
+        text = ibis.coalesce(_number_as_text(number_in(cell)), _time_as_text(spelled))
     elif kind.is_uuid():
         text = cell.cast("string")
     else:  # a time of day, an interval: spelled by no two engines alike, and DuckDB stops at one beyond 24 hours

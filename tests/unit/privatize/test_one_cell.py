@@ -51,3 +51,14 @@ def test_which_rows_are_kept_does_not_depend_on_how_a_frame_holds_missing_cells(
     for number in range(12):  # each ledger keeps other rows
         ledger = Ledger(tmp_path / str(number))
         assert np.array_equal(sums(numbers, ledger, kept, "k"), sums(objects, ledger, kept, "k"))
+
+
+@pytest.mark.parametrize("spelled", ["NaN", "nan"])
+def test_which_rows_are_kept_does_not_depend_on_whether_a_nan_is_a_number_or_a_text(spelled: str, tmp_path: Path):
+    """Somebody's word in a column of floats makes a column of texts, in which everybody's NaN is spelled out."""
+    numbers = pl.DataFrame({"who": [1, 1, 2], "x": [float("nan"), 5.0, 2.0], "k": [5, 1, 2]})
+    texts = numbers.with_columns(x=pl.Series([spelled, "5.0", "2.0"]))
+    kept = {"id": "who", "rows_per_individual": 1}
+    for number in range(12):
+        ledger = Ledger(tmp_path / str(number))
+        assert np.array_equal(sums(numbers, ledger, kept, "k"), sums(texts, ledger, kept, "k"))
