@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from saibot.errors import InvalidInput, InvalidTable, SaibotError
-from saibot.privatize.cells import comparable_text, day_in, number_in, texts_of
+from saibot.privatize.cells import comparable_text, day_in, individual_in, number_in, texts_of
 from saibot.privatize.engines import DEFAULT_ENGINE
 from saibot.privatize.grid import Grid, component_value, grid_values, indicator_values, norm_squared, to_steps
 from saibot.privatize.logarithms import log2_in
@@ -198,15 +198,14 @@ def kept_rows(rows: Rows) -> ibis.Table:
             f"the {rows.source.engine.name.capitalize()} engine cannot keep to so many rows per individual.",
             hint=f"Use --backend {DEFAULT_ENGINE}.",
         )
-    individual = table[rows.id_column]
-    known = individual.notnull() & ~individual.isnan() if individual.type().is_floating() else individual.notnull()
+    individual = individual_in(table[rows.id_column])
     names = dict.fromkeys([column.column for column in rows.columns] + [part.column for part in rows.key_parts])
     meaning = reduce(add, [ibis.literal(rows.secret), *(comparable_text(table[name]) + "\x1f" for name in names)])
     ties = [table[name] for name in names]  # rows that mean the same here may still differ in how they are written
     order = [meaning.hexdigest("sha256"), *ties]
     number = ibis.row_number().over(ibis.window(group_by=individual, order_by=order))
     name = fresh_name("row_of_individual", table)
-    numbered = table.filter(known).mutate(**{name: number})
+    numbered = table.filter(individual.notnull()).mutate(**{name: number})
     return numbered.filter(numbered[name] < rows.rows_per_individual)
 
 

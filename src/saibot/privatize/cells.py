@@ -32,6 +32,7 @@ from saibot.privatize.logarithms import log2_in
 _BLANKS = " \t\n\r\v\f"
 NUMBER = r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?)$"
 _NUMBER = re.compile(NUMBER)
+WHOLE_NUMBER = r"^([+-]?[0-9]+)\.0+$"
 _DAY_AND_T = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})T"  # as Python writes times, and engines with a blank
 _ZEROS = r"(:[0-9]{2}\.[0-9]*[1-9])0+$"  # at the end of a fraction: somebody else's microseconds write them for everybody
 _WHOLE_SECOND = r"(:[0-9]{2})\.0+$"
@@ -157,6 +158,18 @@ def day_in(cell: ir.Column, engine: TableEngine) -> ir.Column:
         text = cell.strip()
         return ibis.ifelse(text.substr(10, 1).isin([" ", "T"]), text.substr(0, 10), text)
     return cell
+
+
+def individual_in(cell: ir.Column) -> ir.Column:
+    """Whose row it is, the same whatever type holds the column; missing where that is not said.
+
+    Somebody's word in a column of numbers makes texts of everybody's: `1.0`, and `NaN` where there was none.
+    """
+    if cell.type().is_floating():
+        return ibis.ifelse(cell.isnan(), ibis.null("float64"), cell)
+    if not cell.type().is_string():
+        return cell
+    return ibis.ifelse(cell.strip().lower() == "nan", ibis.null("string"), cell.re_replace(WHOLE_NUMBER, r"\1"))
 
 
 def comparable_text(cell: ir.Column) -> ir.StringValue:

@@ -27,7 +27,7 @@ from saibot.privacy.mechanisms import Plan
 from saibot.privacy.mechanisms.found_keys import FindingPlan, keys_delta
 from saibot.privatize.aggregate import Rows, kept_rows
 from saibot.privatize.card import DomainFacts
-from saibot.privatize.cells import text_of, texts_of
+from saibot.privatize.cells import individual_in, texts_of
 from saibot.privatize.noise import NoiseSource, gaussian_measurement
 from saibot.privatize.schema import KeyPartColumn, ReleaseKey
 
@@ -102,19 +102,22 @@ def count_individuals(rows: Rows, part: KeyPartColumn, *, each: int) -> KeyCount
         counts = np.zeros(len(texts), np.int64)
         np.add.at(counts, place, fetched.column("n").to_numpy().astype(np.int64))
         return _those_that_are_keys(texts, counts)
-    named["individual"] = kept[rows.id_column]
+    named["individual"] = individual_in(kept[rows.id_column])
     fetched = rows.source.fetch(kept.select(**named).distinct())
     texts, place = _normal_texts(fetched.column("key"))
     ids = _encoded(fetched.column("individual"))
     pairs = np.unique(np.stack([ids.indices.to_numpy().astype(np.int64), place]), axis=1)
     pairs = pairs[:, [is_key(texts[key]) for key in pairs[1]]] if pairs.size else pairs
-    chosen = _first_of_each(pairs, [text_of(one) for one in ids.dictionary.to_pylist()], texts, rows.secret, each)
+    chosen = _first_of_each(pairs, [shortest(one) for one in texts_of(ids.dictionary)], texts, rows.secret, each)
     return _those_that_are_keys(texts, np.bincount(chosen, minlength=len(texts)).astype(np.int64))
 
 
 def is_key(text: str) -> bool:
-    """Whether a text may be a key of a list: of a length to be read, without characters that command a terminal."""
-    return bool(text) and text != OTHER and len(text) <= LONGEST and text.isprintable()
+    """Whether a text may be a key of a list: of a length to be read, without characters that command a terminal.
+
+    NaN is none: it is a missing cell of a column of floats, of which somebody's word has made texts.
+    """
+    return bool(text) and text != OTHER and text.lower() != "nan" and len(text) <= LONGEST and text.isprintable()
 
 
 def _normal_texts(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray]:

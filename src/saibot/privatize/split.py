@@ -22,6 +22,7 @@ import pyarrow.parquet as parquet
 from saibot.errors import InvalidInput, InvalidTable
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.samples import Sample
+from saibot.privatize.cells import WHOLE_NUMBER
 from saibot.privatize.engines import open_engine
 from saibot.privatize.frames import frame_columns, frame_names, is_frame
 from saibot.privatize.known_rows import resembling, samples_of
@@ -151,6 +152,8 @@ def _chosen(content: pa.Table, threshold: int, id_column: str | None) -> np.ndar
     column = content.column(id_column)
     try:
         cells = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        if pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type):  # as `individual_in` reads them
+            cells = pc.replace_substring_regex(cells, WHOLE_NUMBER, r"\1")
         encoded = pc.dictionary_encode(cells.combine_chunks(), null_encoding="encode")
     except pa.ArrowException:
         raise InvalidTable(

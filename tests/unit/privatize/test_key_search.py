@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from saibot.audit.cases import Case
@@ -124,9 +125,7 @@ def test_a_simulated_list_is_not_kept(ledger: Ledger, no_noise: NoiseSource) -> 
 # ------------------------------------------------------------------------------------------------ individuals
 
 
-def counted(
-    ready: Callable[..., Prepared], table: pd.DataFrame, *, rows: int = 1, id: str | None = None, **facts: Any
-) -> dict:
+def counted(ready: Callable[..., Prepared], table: Any, *, rows: int = 1, id: str | None = None, **facts: Any) -> dict:
     dataset = {"name": "t", "max_rows": 10_000} | ({"id": id, "rows_per_individual": rows} if id else {})
     checked = ready(table, card(facts, dataset=dataset), key="city", budget=Budget("1000", "1e-6"))
     assert checked.finding is not None and checked.rows.key is not None and checked.rows.key.to_find is not None
@@ -267,3 +266,27 @@ def test_prepare_reads_no_list_of_another_name(ledger: Ledger) -> None:
     other["keys"]["city"]["domain"]["find"] = "town"
     checked = prepare(people(), ReleaseRequest(Card.parse(other), BUDGET, Neighbours.REPLACE_ONE, key="city"), ledger)
     assert checked.finding is not None
+
+
+# ------------------------------------------------------------------------------------------------ one cell and others
+
+
+def test_a_missing_key_is_none_to_be_found_whether_it_is_a_number_or_a_text(ready: Callable[..., Prepared]) -> None:
+    """Somebody's word makes texts of a polars column of floats, and `NaN` of everybody's missing cells."""
+    numbers = pl.DataFrame({"x": [0.5] * 900, "city": [float("nan")] * 300 + [1.0] * 300 + [2.5] * 300})
+    texts = numbers.with_columns(pl.col("city").cast(pl.String))
+    assert counted(ready, numbers) == counted(ready, texts) == {"1": 300, "2.5": 300}
+
+
+def test_with_which_keys_an_individual_is_counted_does_not_depend_on_how_ids_are_held(
+    ready: Callable[..., Prepared],
+) -> None:
+    ids, cities = [float(i // 3) for i in range(900)], ["abc"[i % 3] for i in range(900)]
+    numbers = pl.DataFrame({"x": [0.5] * 900, "city": cities, "who": ids})
+    forms = [
+        numbers,
+        numbers.with_columns(pl.col("who").cast(pl.Int64)),
+        numbers.with_columns(pl.col("who").cast(pl.String)),
+    ]
+    first, *others = (counted(ready, table, rows=3, id="who", each=1) for table in forms)
+    assert sum(first.values()) == 300 and all(other == first for other in others)

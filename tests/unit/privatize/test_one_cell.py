@@ -62,3 +62,24 @@ def test_which_rows_are_kept_does_not_depend_on_whether_a_nan_is_a_number_or_a_t
     for number in range(12):
         ledger = Ledger(tmp_path / str(number))
         assert np.array_equal(sums(numbers, ledger, kept, "k"), sums(texts, ledger, kept, "k"))
+
+
+@pytest.mark.parametrize("whose", [[1.0, 1.0, 2.0], [float("nan"), float("nan"), 2.0]])
+def test_whose_a_row_is_does_not_depend_on_whether_a_column_of_ids_holds_numbers_or_texts(
+    whose: list[float], tmp_path: Path
+):
+    numbers = pl.DataFrame({"who": whose, "x": [1.0, 5.0, 2.0], "k": [5, 1, 2]})
+    texts = numbers.with_columns(pl.col("who").cast(pl.String))
+    kept = {"id": "who", "rows_per_individual": 1}
+    for number in range(12):
+        ledger = Ledger(tmp_path / str(number))
+        assert np.array_equal(sums(numbers, ledger, kept, "k"), sums(texts, ledger, kept, "k"))
+
+
+def test_an_individual_whose_id_is_written_in_two_ways_is_one(ledger):
+    """A list of 1 and 1.0 is a column of numbers, until somebody's word makes it one of texts."""
+    kept = {"id": "who", "rows_per_individual": 1}
+    rows = {"x": [1.0, 5.0, 2.0], "k": [5, 1, 2]}
+    words = pl.DataFrame(rows | {"who": [1, 1.0, "x"]}, strict=False)
+    assert words["who"].to_list()[:2] == ["1", "1.0"]
+    assert sums(words, ledger, kept, "k")[:, 0].sum() == 2

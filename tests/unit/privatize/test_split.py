@@ -88,6 +88,13 @@ def test_ids_are_told_apart_as_they_are_written(tmp_path: Path) -> None:
     assert any((f"{i}" in test) != (f"0{i}" in test) for i in range(64))
 
 
+def test_an_id_that_is_written_with_and_without_a_point_is_one_individual(tmp_path: Path) -> None:
+    table = [[f"{i}{point}", "1", "", "1"] for i in range(60) for point in ("", ".0")]
+    found = split_table(write(tmp_path / "t.csv", table), test=HALF, id_column="id")
+    train, test = ({row[0].removesuffix(".0") for row in read(path)} for path in (found.train, found.test))
+    assert train and test and not train & test
+
+
 def test_parquet_stays_parquet_with_its_types(tmp_path: Path) -> None:
     table = pa.table(
         {"id": pa.array([1, 2, 3, 4] * 50), "x": pa.array([0.1, None, 2.5, -0.0] * 50), "d": pa.array([None] * 200)}
