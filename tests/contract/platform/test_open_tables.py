@@ -117,8 +117,9 @@ def test_one_private_search_covers_open_and_private_data(
     ranked = asker.get(f"/v1/searches/{job['id']}/result").json()["ranked"]
     notes = {entry["dataset"]: entry["note"] for entry in ranked}
     assert "an open table" in notes["census"] and "an open table" not in notes["noise"]
-    best = max(ranked, key=lambda entry: entry["gain"])
-    assert best["dataset"] in ("census", "survey")
+    # The server is shared with other tests, whose tables may be better still: only these two are compared.
+    gains = {entry["dataset"]: entry["gain"] for entry in ranked}
+    assert gains["census"] > gains["noise"] + 0.1
 
 
 def test_an_open_sketch_is_no_request(server: Any, verbs: Any, tmp_path: Path) -> None:
