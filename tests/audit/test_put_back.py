@@ -17,9 +17,10 @@ from saibot.audit import promises
 from saibot.audit.cases import Case, random_case
 from saibot.audit.comparing import tried
 from saibot.audit.promises import template, wire
+from saibot.domains import spelling
 from saibot.privacy import ledger as ledgers
 from saibot.privacy.ledger import Ledger
-from saibot.privatize import aggregate, checking, doubts, grid, read
+from saibot.privatize import aggregate, cells, checking, doubts, grid, key_search, read
 from saibot.privatize.card import Card
 
 SEED = 7
@@ -117,6 +118,58 @@ def rows_are_kept_in_the_order_of_their_columns_text(patch: pytest.MonkeyPatch) 
 def test_rows_that_are_kept_by_the_text_of_an_inferred_type_are_seen(monkeypatch):
     rows_are_kept_in_the_order_of_their_columns_text(monkeypatch)
     assert beyond("csv", has("int", id=True), first=430)
+
+
+# ------------------------------------------------------------------------------------------------ floats that became texts
+
+
+def ids_are_as_their_column_holds_them(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(aggregate, "individual_in", lambda cell: cell)
+
+
+def a_nan_that_is_a_text_is_a_word(patch: pytest.MonkeyPatch) -> None:
+    comparable = aggregate.comparable_text
+
+    def spelled(cell: Any) -> Any:
+        if not cell.type().is_string():
+            return comparable(cell)
+        return ibis.ifelse(cell.strip().lower() == "nan", ibis.literal("NaN"), comparable(cell))
+
+    patch.setattr(aggregate, "comparable_text", spelled)
+
+
+def nan_is_a_key_that_can_be_found(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(key_search, "is_key", lambda text: bool(text))
+
+
+def small_numbers_are_spelled_in_one_way(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(spelling, "_small", lambda key: "")
+    cells._spellings.cache_clear()
+
+
+def finds_keys(case: Case) -> bool:
+    return has("float keys")(case) and "find" in case.card["keys"].get("k0", {}).get("domain", {})
+
+
+@pytest.mark.parametrize(
+    "defect, fits",
+    [
+        (ids_are_as_their_column_holds_them, has("float ids", id=True)),
+        (a_nan_that_is_a_text_is_a_word, has("floats with gaps", id=True)),
+        (nan_is_a_key_that_can_be_found, finds_keys),
+        (small_numbers_are_spelled_in_one_way, has("float keys")),
+        (small_numbers_are_spelled_in_one_way, has("float levels")),
+    ],
+)
+def test_a_word_that_respells_a_column_of_floats_is_seen(defect, fits, monkeypatch):
+    defect(monkeypatch)
+    assert beyond("polars", fits)
+
+
+@pytest.fixture(autouse=True)
+def spellings_as_they_are():
+    yield
+    cells._spellings.cache_clear()
 
 
 # ------------------------------------------------------------------------------------------------ 4: what a repeat tells

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from saibot.audit.cells import CATEGORICAL, INT_IDS, KEYS, NESTED, NUMERIC, TEXT_IDS, Cell, ColumnKind
+from saibot.audit.cells import CATEGORICAL, IDS, KEYS, NESTED, NUMERIC, Cell, ColumnKind
 from saibot.privacy import Budget, Neighbours, mechanisms
 from saibot.privacy.mechanisms import MECHANISMS, Layout, Mechanism, mechanism_named
 from saibot.privatize import Card, ReleaseRequest
@@ -23,7 +23,6 @@ from saibot.privatize.privatize import by_keys
 Row = dict[str, Cell]
 LAYOUTS = tuple((mechanism, layout) for mechanism, layouts in mechanisms.LAYOUTS.items() for layout in layouts)
 BUYING = "2000"  # epsilon with which the few rows of a case are enough to buy bounds
-INDIVIDUAL = {INT_IDS.name: 0, TEXT_IDS.name: "p00"}  # whose rows change; nobody else has this id
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ class _Drawing:
         adding = not scatter and self.chance(0.25)
         card["dataset"]["neighbours"] = "add-remove" if adding else "replace-one"
         if by_id:
-            columns["id"] = self.one_of((INT_IDS, TEXT_IDS))
+            columns["id"] = self.one_of(IDS)
             card["dataset"] |= {"id": "id", "rows_per_individual": self.one_of((1, 1, 2, 3))}
         if by_id or adding:
             card["dataset"]["max_rows"] = 1000
@@ -222,7 +221,8 @@ class _Drawing:
         for number in range(count):
             row = {name: self._cell(kind, odd=odd) for name, kind in columns.items() if name != "id"}
             if "id" in columns:
-                row["id"] = columns["id"].usual[number % max(count // 4, 1)]
+                ids = columns["id"].usual
+                row["id"] = ids[number % min(max(count // 4, 1), len(ids))]
             rows.append({name: row[name] for name in columns})
         return tuple(rows)
 
@@ -235,17 +235,24 @@ class _Drawing:
         def several(make: Any) -> tuple[Row, ...]:
             return tuple(make() for _ in range(int(self.rng.integers(1, 5)) if by_id else 1))
 
+        def nasty() -> tuple[Row, ...]:
+            rows = several(lambda: self._nasty(columns))
+            if not (by_id and self.chance(0.5)):
+                return rows
+            called = self.one_of(columns["id"].odd)  # all of the rows: they are still one individual's
+            return tuple(row | {"id": called} for row in rows)
+
         low, high = self._extremes(columns)
         versions = [
             several(lambda: self._usual(columns)),
             several(lambda: low),
             several(lambda: high),
-            *(several(lambda: self._nasty(columns)) for _ in range(3)),
+            *(nasty() for _ in range(3)),
         ]
         return ((), *versions) if adding else tuple(versions)
 
     def _usual(self, columns: dict[str, ColumnKind]) -> Row:
-        return {name: self._whose(kind) if name == "id" else self._cell(kind) for name, kind in columns.items()}
+        return {name: kind.low if name == "id" else self._cell(kind) for name, kind in columns.items()}
 
     def _extremes(self, columns: dict[str, ColumnKind]) -> tuple[Row, Row]:
         """Rows in opposite corners, with keys at opposite ends or at the same one."""
@@ -254,7 +261,7 @@ class _Drawing:
         stays = self.chance(0.3)
         for name, kind in columns.items():
             if name == "id":
-                low[name] = high[name] = self._whose(kind)
+                low[name] = high[name] = kind.low
             else:
                 ends = (kind.low, kind.high) if self.chance(0.5) else (kind.high, kind.low)
                 low[name], high[name] = ends if not (stays and name.startswith("k")) else (kind.low, kind.low)
@@ -270,6 +277,3 @@ class _Drawing:
         if "id" in columns and self.chance(0.1):
             row["id"] = None
         return row
-
-    def _whose(self, kind: ColumnKind) -> Cell:
-        return INDIVIDUAL[kind.name]

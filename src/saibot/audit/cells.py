@@ -1,7 +1,8 @@
 """The cells that test tables are made of: for every kind of column what it usually holds, and what it should not.
 
 The odd ones are those that make a library or an engine look at a whole column in another way: a missing cell among whole
-numbers, one half among them, a decimal with more digits, a time among dates, text among numbers.
+numbers, one half among them, a decimal with more digits, a time among dates, text among numbers. Floats are asked for in
+every role, with NaN among them: one word in such a column makes texts of everybody's, `1.0`, `1e16` and `NaN`.
 """
 
 from __future__ import annotations
@@ -31,14 +32,13 @@ class ColumnKind:
 
 
 TEN = {"bounds": [0, 10]}
+NAN = float("nan")
 DAYS = tuple(date(2024, 1, day) for day in range(1, 7))
 
 NUMERIC = (
     # 10^16 is written as 1e+16 once the column is one of floats, which sorts otherwise as text.
     ColumnKind("int", (0, 3, 12, 15, 17, 20, 10**16), (None, 5.5, -3, 2**70, "x"), 0, 20, {"bounds": [0, 20]}),
-    ColumnKind(
-        "float", (0.5, 2.25, 7.75, 9.0, 3.1), (None, 5, 1e300, float("inf"), float("nan"), -0.0, "x"), 0.0, 10.0, TEN
-    ),
+    ColumnKind("float", (0.5, 2.25, 7.75, 9.0, 3.1), (None, 5, 1e300, float("inf"), NAN, -0.0, "x"), 0.0, 10.0, TEN),
     ColumnKind(
         "decimal",
         # The last one lies between two steps of the grid of 15 bits: which of them it takes hangs on its last digit.
@@ -57,6 +57,7 @@ NUMERIC = (
         "10",
         TEN,
     ),
+    ColumnKind("floats with gaps", (0.5, 2.25, 1e16, NAN, 3.0, -0.0), ("x", None, 5), 0.0, 10.0, TEN),
 )
 
 CATEGORICAL = (
@@ -79,6 +80,7 @@ CATEGORICAL = (
         {"levels": [day.isoformat() for day in DAYS[:3]]},
         dates=True,
     ),
+    ColumnKind("float levels", (1.0, 0.00001, NAN), ("x", None, 1, 2.25), 1.0, 0.00001, {"levels": ["1", "0.00001"]}),
 )
 
 KEYS = (
@@ -116,6 +118,14 @@ KEYS = (
         "2024-01-05",
         {"domain": {"dates": ["2024-01-01", "2024-01-06"]}},
     ),
+    ColumnKind(
+        "float keys",
+        (1.0, 2.0, 0.00001, 3.5, NAN, -0.0),
+        ("x", None, 2, 77.0),
+        1.0,
+        3.5,
+        {"domain": {"values": ["0", "0.00001", "1", "2", "3.5"], "id": "floats"}},
+    ),
 )
 
 # Days of two months and two years, each within a coarser level.
@@ -130,5 +140,7 @@ NESTED = ColumnKind(
     dates=True,
 )
 
-INT_IDS = ColumnKind("int ids", tuple(range(1, 40)), (None,), 0, 0)
-TEXT_IDS = ColumnKind("text ids", tuple(f"p{number:02}" for number in range(1, 40)), (None,), "p00", "p00")
+INT_IDS = ColumnKind("int ids", tuple(range(1, 40)), (None, "somebody"), 0, 0)
+TEXT_IDS = ColumnKind("text ids", tuple(f"p{number:02}" for number in range(1, 40)), (None, 5), "p00", "p00")
+FLOAT_IDS = ColumnKind("float ids", (NAN, -0.0, 0.0, 1.0, 1e16, 2.5, -1e-5, 0.1), ("somebody", None), 7.0, 7.0)
+IDS = (INT_IDS, TEXT_IDS, FLOAT_IDS)

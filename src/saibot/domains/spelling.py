@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from decimal import Decimal
 
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")  # a whole number as programs print it: no sign +, no zero in front
 _NUMBERS_BEGIN = "-0123456789"
@@ -11,6 +12,8 @@ _DIGITS = re.compile(r"-?[0-9]+")
 _PADDED = re.compile(r"^(-?)0+(?=[0-9])")
 _TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[ T]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?)?")
 _MIDNIGHT = "00:00:00"
+_ZEROS = ("0", "-0", "-0.0")
+_FLOAT = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
 _EXACT_FLOATS = 2**53  # whole numbers up to here are floats, too
 
 
@@ -20,7 +23,8 @@ def normal_key(text: str) -> str:
 
 
 def spellings(key: str) -> tuple[str, ...]:
-    """How else programs write the same key: a whole number held as a float (`7.0`), a day held as a time (midnight).
+    """How else programs write the same key: a whole number held as a float (`7.0`), a very small one with an exponent or
+    without (`1e-05`, `0.00001`), a zero with a sign (`-0`), a day held as a time (midnight).
 
     One missing cell makes pandas hold a whole column so, and write it so; one cell with microseconds makes it write those of
     all. A key may be found under these spellings wherever no other key has them. Whole numbers beyond 2^53 have the digits
@@ -32,16 +36,20 @@ def spellings(key: str) -> tuple[str, ...]:
     whole = key.removesuffix(".0")
     if _WHOLE.fullmatch(whole):
         nearest = (whole,) if abs(int(whole[:400])) <= _EXACT_FLOATS else _nearest_float(whole)
-        forms = (whole, f"{whole}.0", *nearest)
+        forms = (whole, f"{whole}.0", *nearest) if whole not in _ZEROS else ("0", "0.0", *_ZEROS[1:])
+    elif small := _small(key):
+        forms = (small, format(Decimal(small), "f"))
     elif time := _TIME.fullmatch(key):
         forms = _times(time[1], time[2] or _MIDNIGHT, (time[3] or "").rstrip("0"))
     return tuple(form for form in dict.fromkeys(forms) if form != key)
 
 
 def shortest(key: str) -> str:
-    """Of the ways that programs write a whole number or a day, the one without a point and without a time."""
+    """Of the ways that programs write a number or a day, the one without a point, with an exponent, and without a time."""
     if key.endswith(".0") and _DIGITS.fullmatch(key, 0, len(key) - 2):
-        return key[:-2]
+        return "0" if key == "-0.0" else key[:-2]
+    if key[:1] in ("0", "-") and (small := "0" if key == "-0" else _small(key)):
+        return small
     return key[:10] if key.endswith(_MIDNIGHT) and _TIME.fullmatch(key) else key
 
 
@@ -55,6 +63,14 @@ def folded(key: str) -> str:
         key = _PADDED.sub(r"\1", key)
     key = key.casefold()
     return key if key.isascii() else normal_key(key)
+
+
+def _small(key: str) -> str:
+    """What Python writes for a number so small that it is written with an exponent; empty for any other key."""
+    if not _FLOAT.fullmatch(key):
+        return ""
+    written = repr(float(key))
+    return written if "e-" in written else ""
 
 
 def _nearest_float(whole: str) -> tuple[str, ...]:

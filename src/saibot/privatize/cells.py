@@ -32,7 +32,8 @@ from saibot.privatize.logarithms import log2_in
 _BLANKS = " \t\n\r\v\f"
 NUMBER = r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?)$"
 _NUMBER = re.compile(NUMBER)
-WHOLE_NUMBER = r"^([+-]?[0-9]+)\.0+$"
+_WHOLE_NUMBER = r"^([+-]?[0-9]+)\.0+$"
+_FRACTION = r"^[+-]?[0-9]*\.[0-9]*[1-9][0-9]*([eE][+-]?[0-9]+)?$"
 _DAY_AND_T = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})T"  # as Python writes times, and engines with a blank
 _ZEROS = r"(:[0-9]{2}\.[0-9]*[1-9])0+$"  # at the end of a fraction: somebody else's microseconds write them for everybody
 _WHOLE_SECOND = r"(:[0-9]{2})\.0+$"
@@ -163,13 +164,22 @@ def day_in(cell: ir.Column, engine: TableEngine) -> ir.Column:
 def individual_in(cell: ir.Column) -> ir.Column:
     """Whose row it is, the same whatever type holds the column; missing where that is not said.
 
-    Somebody's word in a column of numbers makes texts of everybody's: `1.0`, and `NaN` where there was none.
+    Somebody's word in a column of numbers makes texts of everybody's: `1.0` or `1`, `-0`, `0.00001` where a float is written
+    as `1e-05`, and `NaN` where there was none.
     """
-    if cell.type().is_floating():
-        return ibis.ifelse(cell.isnan(), ibis.null("float64"), cell)
-    if not cell.type().is_string():
+    kind = cell.type()
+    if kind.is_floating():
+        whole = cell.try_cast("int64")  # missing beyond 64 bits
+        text = ibis.ifelse(whole.cast("float64") == cell, whole.cast("string"), cell.cast("float64").cast("string"))
+        return ibis.ifelse(cell.isnan(), ibis.null("string"), text)
+    if not kind.is_string():
         return cell
-    return ibis.ifelse(cell.strip().lower() == "nan", ibis.null("string"), cell.re_replace(WHOLE_NUMBER, r"\1"))
+    # Digits alone are never read as a number: of long ones, two individuals' might be the same float.
+    return ibis.cases(
+        (cell.strip().lower() == "nan", ibis.null("string")),
+        (cell.re_search(_FRACTION), cell.try_cast("float64").cast("string")),
+        else_=cell.re_replace(_WHOLE_NUMBER, r"\1").re_replace("^-0$", "0"),
+    )
 
 
 def comparable_text(cell: ir.Column) -> ir.StringValue:

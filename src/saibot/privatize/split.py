@@ -22,7 +22,7 @@ import pyarrow.parquet as parquet
 from saibot.errors import InvalidInput, InvalidTable
 from saibot.privacy.ledger import Ledger
 from saibot.privacy.samples import Sample
-from saibot.privatize.cells import WHOLE_NUMBER
+from saibot.privatize.cells import individual_in
 from saibot.privatize.engines import open_engine
 from saibot.privatize.frames import frame_columns, frame_names, is_frame
 from saibot.privatize.known_rows import resembling, samples_of
@@ -152,8 +152,6 @@ def _chosen(content: pa.Table, threshold: int, id_column: str | None) -> np.ndar
     column = content.column(id_column)
     try:
         cells = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        if pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type):  # as `individual_in` reads them
-            cells = pc.replace_substring_regex(cells, WHOLE_NUMBER, r"\1")
         encoded = pc.dictionary_encode(cells.combine_chunks(), null_encoding="encode")
     except pa.ArrowException:
         raise InvalidTable(
@@ -161,8 +159,17 @@ def _chosen(content: pa.Table, threshold: int, id_column: str | None) -> np.ndar
             hint="Name a column of texts or whole numbers with --id.",
         ) from None
     encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-    drawn: np.ndarray = draw(len(encoded.dictionary))[encoded.indices.to_numpy()]
+    whose = _individuals(encoded.dictionary)
+    drawn: np.ndarray = draw(len(whose))[whose][encoded.indices.to_numpy()]
     return drawn
+
+
+def _individuals(cells: pa.Array) -> np.ndarray:
+    """For each of the cells of an id column a number of the individual: cells that mean the same have the same."""
+    table = ibis.memtable(pa.table({"place": np.arange(len(cells)), "cell": cells}))
+    fetched = Source(table, open_engine(), None).fetch(table.select("place", whose=individual_in(table.cell)))
+    whose = fetched.sort_by("place").column("whose").combine_chunks()
+    return pc.dictionary_encode(whose, null_encoding="encode").indices.to_numpy()
 
 
 def _read(table: Path, ending: str) -> pa.Table:

@@ -25,13 +25,18 @@ def place(keys: list[str], text: str) -> int:
         ("000", "0"),
         ("-07", "-7"),
         ("2013-01-01", "2013-01-01 00:00:00"),
+        ("0.00001", "1e-05"),
+        ("1e-05", "0.00001"),
+        ("-2.5e-07", "-0.00000025"),
+        ("0", "-0"),
+        ("0", "-0.0"),
     ],
 )
 def test_a_key_is_found_in_another_case_and_with_other_zeros_in_front(key: str, text: str) -> None:
     assert place(["else", key, "other"], text) == 1
 
 
-@pytest.mark.parametrize("text", ["1002", "0100", "10010", "1001x", "", "10.01"])
+@pytest.mark.parametrize("text", ["1002", "0100", "10010", "1001x", "", "10.01", "1.001e3"])
 def test_what_differs_in_more_than_that_is_outside(text: str) -> None:
     assert place(["01001"], text) == -1
 

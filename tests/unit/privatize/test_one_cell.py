@@ -5,16 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import ibis
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from saibot.domains import KeyDomain
+from saibot.domains.spelling import shortest
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, prepare
 from saibot.privatize.aggregate import aggregate
+from saibot.privatize.cells import individual_in, is_level, texts_of
 
 from .conftest import BUDGET, REPLACE_ONE
 
@@ -83,3 +89,28 @@ def test_an_individual_whose_id_is_written_in_two_ways_is_one(ledger):
     words = pl.DataFrame(rows | {"who": [1, 1.0, "x"]}, strict=False)
     assert words["who"].to_list()[:2] == ["1", "1.0"]
     assert sums(words, ledger, kept, "k")[:, 0].sum() == 2
+
+
+ODD_FLOATS = [0.0, -0.0, 1e16, -1e-5, 0.1, float("nan"), 1.0, 1e-7, 123456789.125, 2.0**53]
+
+
+@example(ODD_FLOATS)
+@given(st.lists(st.floats(-(2.0**53), 2.0**53) | st.just(float("nan")) | st.integers(-50, 50).map(float)))
+def test_a_float_is_the_same_key_level_and_individual_where_somebodys_word_makes_a_text_of_it(floats: list[float]):
+    """A word more in the column, and polars spells all the others."""
+    numbers, words = (
+        pl.DataFrame([(cell,) for cell in cells], schema=["a"], orient="row", strict=False, infer_schema_length=None)
+        for cells in ([1.0, *floats], [1.0, *floats, "word"])
+    )
+    assert (numbers["a"].dtype, words["a"].dtype) == (pl.Float64, pl.String)
+    known = sorted({text for text in texts_of(numbers["a"].to_arrow()) if text})
+    domain = KeyDomain.of("d", known)
+    found = []
+    for frame in (numbers, words):
+        table = ibis.memtable(frame.to_arrow())
+        level = {f"l{i}": is_level(table.a, one, known[:5]) for i, one in enumerate(known[:5])}
+        read = table.select(whose=individual_in(table.a), **level).to_pyarrow().slice(0, len(numbers)).to_pylist()
+        cells = texts_of(frame["a"].to_arrow())[: len(numbers)]
+        keys = [shortest(text) if text != "NaN" else "" for text in cells]
+        found.append((read, domain.places(cells).tolist(), keys))
+    assert found[0] == found[1]
