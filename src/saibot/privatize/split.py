@@ -169,7 +169,8 @@ def _individuals(cells: pa.Array) -> np.ndarray:
     table = ibis.memtable(pa.table({"place": np.arange(len(cells)), "cell": cells}))
     fetched = Source(table, open_engine(), None).fetch(table.select("place", whose=individual_in(table.cell)))
     whose = fetched.sort_by("place").column("whose").combine_chunks()
-    return pc.dictionary_encode(whose, null_encoding="encode").indices.to_numpy()
+    numbers: np.ndarray = pc.dictionary_encode(whose, null_encoding="encode").indices.to_numpy()
+    return numbers
 
 
 def _read(table: Path, ending: str) -> pa.Table:
