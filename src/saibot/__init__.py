@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "saibot.client": (
         *("Augmented", "Corpus", "Platform", "Provider", "Requester", "SearchOptions", "connect"),
-        *("find_augmentation", "local_request", "pack_sketches"),
+        *("find_augmentation", "local_request", "pack_sketches", "synthesize"),
     ),
     "saibot.errors": ("SaibotError",),
     "saibot.privatize": ("Card",),

@@ -9,6 +9,7 @@ from saibot.client import connect as connect
 from saibot.client import find_augmentation as find_augmentation
 from saibot.client import local_request as local_request
 from saibot.client import pack_sketches as pack_sketches
+from saibot.client import synthesize as synthesize
 from saibot.errors import SaibotError as SaibotError
 from saibot.privatize import Card as Card
 from saibot.sketch import Sketch as Sketch

@@ -43,8 +43,8 @@ class PrivateAugmenter(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     keep_keys   whether the key columns stay in the output, which most models cannot use
 
     A pandas or polars frame comes back as the same kind of frame, an array as an array; an array's columns are called x0, x1
-    and so on. Only columns are added, never rows. A row whose key a provider does not list gets what the provider says of all
-    such keys together.
+    and so on. Only columns are added, never rows. Keys that a provider does not list get what it says of all such keys
+    together.
 
     After `fit`: `augmented_` is the search's result (with its chart, report and model), `new_columns_` names what is joined.
     """

@@ -163,6 +163,7 @@ def at_home(root: Path) -> None:
         provider.type("domains", "show", id)
     provider.type("domains", "import", "wards.csv", "--id", "hospital-wards", "--key", "ward", "--levels", "building")
     provider.type("inspect", "stays.saibot")
+    provider.type("synthesize", "stays.saibot", "--rows", 500)
     provider.type("ledger")
     provider.type("ledger", "stays")
     wards = ("--domain", "wards.csv", "--domain-id", "wards")

@@ -65,7 +65,8 @@ def bills() -> tuple[pd.DataFrame, pd.Series]:
     """A requester's rows: cost follows the ward's level and the patient's age."""
     _, level = stays()
     rng = np.random.default_rng(4)
-    table = pd.DataFrame({"ward": rng.choice(WARDS, 1500), "age": rng.uniform(20, 90, 1500), "sex": rng.choice(["f", "m"], 1500)})
+    n = 1500
+    table = pd.DataFrame({"ward": rng.choice(WARDS, n), "age": rng.uniform(20, 90, n), "sex": rng.choice(["f", "m"], n)})
     cost = pd.Series(10 * table.ward.map(level) + table.age + rng.normal(0, 20, len(table)), name="cost")
     return table, cost
 
