@@ -175,7 +175,7 @@ def _sampled(
 ) -> np.ndarray:
     """Rows of these keys in scaled units, with the laws of the drawn means and variances."""
     uniform = ndtr(rng.normal(size=(len(keys), len(latent))) @ np.linalg.cholesky(latent).T)
-    values = np.zeros_like(uniform)
+    values = np.zeros(uniform.shape)
     levels: dict[str, list[int]] = {}
     for i, feature in enumerate(features):
         if feature.kind == "indicator":

@@ -106,3 +106,9 @@ def test_names_and_notes_of_strangers_do_not_command_the_terminal(result_documen
     document["steps"][0]["note"] = "on\x1b[31me"
     told = shown(document, capsys)
     assert not set(told) & set("\x1b\x07") and "note [2J of two lines" in told
+
+
+def test_where_noise_leaves_the_potential_untold_its_cell_is_empty_and_says_so(result_document, capsys):
+    first = result_document["ranked"][0] | {"potential": None, "potential_interval": None, "kind": "join", "gain": 0.4321}
+    told = shown(result_document | {"rank": "potential", "ranked": [first, *result_document["ranked"][1:]]}, capsys)
+    assert "too noisy to say" in told and "0.432" not in told
