@@ -109,6 +109,7 @@ def test_names_and_notes_of_strangers_do_not_command_the_terminal(result_documen
 
 
 def test_where_noise_leaves_the_potential_untold_its_cell_is_empty_and_says_so(result_document, capsys):
-    first = result_document["ranked"][0] | {"potential": None, "potential_interval": None, "kind": "join", "gain": 0.4321}
-    told = shown(result_document | {"rank": "potential", "ranked": [first, *result_document["ranked"][1:]]}, capsys)
+    document = result_document()
+    first = document["ranked"][0] | {"potential": None, "potential_interval": None, "kind": "join", "gain": 0.4321}
+    told = shown(document | {"rank": "potential", "ranked": [first, *document["ranked"][1:]]}, capsys)
     assert "too noisy to say" in told and "0.432" not in told
