@@ -339,10 +339,11 @@ def by_python(root: Path) -> None:
 
 
 def demo(root: Path) -> None:
-    """The story on real flights, with two airlines in the place of fourteen."""
+    """The stories on real households, and on flights with two airlines in the place of fourteen."""
     root.mkdir()
     story.airlines = lambda: [story.REQUESTER, "oo", "ha"]
-    Person(root).type("demo", "--folder", "demo")
+    Person(root).type("demo", "--folder", "households")
+    Person(root).type("demo", "--story", "flights", "--folder", "demo")
 
 
 def audit(root: Path) -> None:

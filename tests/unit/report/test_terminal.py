@@ -113,3 +113,12 @@ def test_where_noise_leaves_the_potential_untold_its_cell_is_empty_and_says_so(r
     first = document["ranked"][0] | {"potential": None, "potential_interval": None, "kind": "join", "gain": 0.4321}
     told = shown(document | {"rank": "potential", "ranked": [first, *document["ranked"][1:]]}, capsys)
     assert "too noisy to say" in told and "0.432" not in told
+
+
+def test_a_narrow_screen_leaves_out_columns_and_breaks_no_name(result_document, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    document = result_document()
+    name = "a-ministry-of-agriculture"
+    document["ranked"] = [entry | {"dataset": name} for entry in document["ranked"]]
+    told = shown(document, capsys)
+    assert all(f"{name}.{entry['feature']}" in told for entry in document["ranked"] if entry["feature"])
