@@ -107,10 +107,11 @@ def tell_spending(
         progress("training on the surveyed communes, judging on the others", None)
         scores = judge(tables, local)
     progress("what wrong choices would have given", None)
-    wrong = {
-        name: _with_choice(tables, folder / "wrong" / str(i), *choice) for i, (name, choice) in enumerate(WRONG.items())
+    tried = {
+        name: _with_choice(tables, folder / "wrong" / str(place), *choice)
+        for place, (name, choice) in enumerate(wrong.items())
     }
-    return SpendingStory(folder, spent, local, private, scores, wrong, token)
+    return SpendingStory(folder, spent, local, private, scores, tried, token)
 
 
 def publish_column(
