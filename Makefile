@@ -20,7 +20,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]' -c constraints.txt
 	@touch $@
 
-demo: $(READY) ## the whole story on real flights: publish, search, train; about a minute
+demo: $(READY) ## the whole story on real households: publish, search, train; about a minute
 	@$(BIN)/saibot demo
 
 test: $(READY) ## run the tests (creates .venv first if need be)

@@ -84,7 +84,7 @@ def test_what_comes_next_happens_in_the_same_folder(story, capsys, monkeypatch, 
     monkeypatch.setenv("COLUMNS", width)
     _next(story)
     told = capsys.readouterr().out.splitlines()
-    assert any(f"demo --folder {story.folder} --serve" in line for line in told)
+    assert any(f"demo --story flights --folder {story.folder} --serve" in line for line in told)
     apart = [line for line in told if "for other programs" in line]
     assert len(apart) == 1 and ("result.json  " in apart[0]) == (width == "300")
 
@@ -92,7 +92,7 @@ def test_what_comes_next_happens_in_the_same_folder(story, capsys, monkeypatch, 
 @pytest.mark.slow
 def test_the_whole_demo_reaches_its_figures(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "saibot.cli", "demo", "--json"],
+        [sys.executable, "-m", "saibot.cli", "demo", "--story", "flights", "--json"],
         cwd=tmp_path,
         env=os.environ | {"SAIBOT_HOME": str(tmp_path / "home")},
         capture_output=True,

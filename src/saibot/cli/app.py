@@ -39,6 +39,7 @@ from saibot.cli import (
     searches,
     serve,
     split,
+    synthesize,
     token,
 )
 from saibot.errors import SaibotError
@@ -55,7 +56,7 @@ PANELS = {
     "Start here": (demo,),
     "Providers": (init, plan, preview, privatize, inspect, ledger, publish, collect),
     "Individuals": (contribute,),
-    "Requesters": (split, discover, search, searches, report, augment, pack),
+    "Requesters": (split, discover, search, searches, report, augment, synthesize, pack),
     "Platforms": (serve, login, datasets, domains, open_table, token, backup),
     "Checking us": (audit, bench, reproduce),
 }

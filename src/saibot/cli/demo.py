@@ -1,4 +1,4 @@
-"""`saibot demo`: the whole story on real flight data, no questions asked."""
+"""`saibot demo`: a whole story on real data, no questions asked."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from enum import StrEnum
+from json import dumps, loads
 from pathlib import Path
+from socket import socket
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from saibot.cli.show import JsonOption, print_json, progress
+from saibot.report.format import fixed
 from saibot.report.terminal import print_table, screen_width, show_path, show_ranking
+from saibot.safe_file import write_safely
 
 if TYPE_CHECKING:
+    from saibot.demo.spending import SpendingStory
     from saibot.demo.story import Story
 
 
@@ -23,17 +29,69 @@ def add_to(app: typer.Typer) -> None:
     app.command("demo")(demo)
 
 
+class DemoStory(StrEnum):
+    """Which story is told."""
+
+    HOUSEHOLDS = "households"
+    FLIGHTS = "flights"
+
+
 def demo(
-    folder: Annotated[Path, typer.Option(help="Where the demo keeps its files. A second run there is quicker.")] = Path(
-        "demo-output"
-    ),
+    story: Annotated[
+        DemoStory,
+        typer.Option(help="households: spending in communes nobody has surveyed; flights: what airlines know about delays."),
+    ] = DemoStory.HOUSEHOLDS,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where the demo keeps its files; a second run there is quicker. [default: demo-output/STORY]"),
+    ] = None,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Keep the platform running afterwards, with its web pages.")
+        bool,
+        typer.Option(
+            "--serve", help="Keep the platform running afterwards, with its web pages. A story told before is served."
+        ),
     ] = False,
     port: Annotated[int, typer.Option(help="With --serve: the port to listen at; 0 for any free one.", min=0)] = 8642,
     json: JsonOption = False,
 ) -> None:
-    """Publish fifteen airlines' real flights of 2013 privately, and find out what they tell JetBlue about its delays."""
+    """Tell a whole story on real data: providers publish privately, a requester searches, and a model gets better."""
+    from saibot.cli.serve import listen
+
+    place = folder or Path("demo-output") / story
+    listening = listen("127.0.0.1", port) if serve else None  # a busy port is told before the story, not after
+    served = place / "served.json"
+    if serve and served.is_file() and not json:
+        typer.echo(f"The story in {place} was told before; its report is {place / 'report.html'}.")
+    else:
+        tell = _households if story is DemoStory.HOUSEHOLDS else _flights
+        token = tell(place, json=json, last=not serve)
+        write_safely(served, dumps({"token": token}).encode())
+    if listening is not None:
+        _serve(place, loads(served.read_text(encoding="utf-8"))["token"], listening, quiet=json)
+
+
+def _households(folder: Path, *, json: bool, last: bool) -> str:
+    from saibot.demo.households import read_households
+    from saibot.demo.spending import tell_spending
+    from saibot.demo.spending_report import write_spending
+
+    with progress(quiet=json) as tell:
+        story = tell_spending(folder, read_households(), progress=tell)
+        tell("writing the report", None)
+        write_spending(story, folder / "report.html")
+    if json:
+        print_json(story.to_json() | {"report": str(folder / "report.html")})
+        sys.stdout.flush()
+        return story.token
+    _tell_spending(story)
+    typer.echo(f"The whole story with pictures: {folder / 'report.html'}\n")
+    if last:
+        office = next(iter(story.spent))
+        _show_next(folder, f"{folder}/offices/{office}/ledger", "ministry")
+    return story.token
+
+
+def _flights(folder: Path, *, json: bool, last: bool) -> str:
     from saibot.demo.report import write_report
     from saibot.demo.story import tell_story
 
@@ -45,13 +103,32 @@ def demo(
     if json:
         print_json(story.to_json() | {"report": str(report)})
         sys.stdout.flush()
-    else:
-        _tell(story)
-        typer.echo(f"The whole story with pictures: {report}\n")
-    if serve:
-        _serve(story, port, quiet=json)
-    elif not json:
+        return story.token
+    _tell(story)
+    typer.echo(f"The whole story with pictures: {report}\n")
+    if last:
         _next(story)
+    return story.token
+
+
+def _tell_spending(story: SpendingStory) -> None:
+    from saibot.demo.report import at_most
+    from saibot.demo.spending_report import TYPICAL, conclusion, known_rows, spending_rows
+
+    typer.echo("A ministry has asked people in every other commune what they spend. Five offices each know one thing")
+    typer.echo("about every household, and may hand out none of it. Each published one private sketch by commune,")
+    typer.echo(
+        f"bounds bought, at ε={at_most(max(story.spent.values()))} in its ledger. The ministry searched them at home.\n"
+    )
+    show_ranking(story.local.result, 5)
+    # The three numbers: own features, own averages, private columns; on new keys and on known ones.
+    numbers = [[label, fixed(new), fixed(known)] for label, new, known in known_rows(story)]
+    print_table("R² of a linear model", ["", "new communes", "known communes"], numbers, right=(1, 2))
+    typer.echo(f"{conclusion(story)}\n")
+    rows = [[row["label"], fixed(row["r2"]), "" if row["private"] else "NOT PRIVATE"] for row in spending_rows(story)]
+    title = f"R² on {story.scores.test_rows:,} people in communes it has not surveyed"
+    print_table(title, ["linear regression", "R²", ""], rows, right=(1,))
+    typer.echo(f"Every new demo draws its own noise: {TYPICAL}.")
 
 
 def _tell(story: Story) -> None:
@@ -82,17 +159,16 @@ def _tell(story: Story) -> None:
 
 
 def _next(story: Story) -> None:
-    saibot, folder = _this_command(), story.folder
-    airline = story.publishers[0].party
+    _show_next(story.folder, f"{story.publishers[0].party.folder}/ledger", "requester", story="flights")
+
+
+def _show_next(folder: Path, ledger: str, requester: str, *, story: str = "households") -> None:
+    saibot, chosen = _this_command(), "" if story == DemoStory.HOUSEHOLDS else f" --story {story}"
     typer.echo("next:")
     lines = (
-        (f"{saibot} demo --folder {shlex.quote(str(folder))} --serve", "the platform with its web pages"),
-        (
-            f"SAIBOT_HOME={shlex.quote(f'{airline.folder}/ledger')} {saibot} ledger",
-            "what an airline has spent, and what is left",
-        ),
-        (f"less {shlex.quote(str(airline.card))}", "what an airline has to say before it publishes"),
-        (f"less {shlex.quote(f'{folder}/requester/result.json')}", "what the search found, for other programs"),
+        (f"{saibot} demo{chosen} --folder {shlex.quote(str(folder))} --serve", "the platform with its web pages"),
+        (f"SAIBOT_HOME={shlex.quote(ledger)} {saibot} ledger", "what a provider has spent, and what is left"),
+        (f"less {shlex.quote(f'{folder}/{requester}/result.json')}", "what the search found, for other programs"),
     )
     for line in side_by_side(lines, screen_width()):
         typer.echo(line)
@@ -106,20 +182,17 @@ def side_by_side(lines: Sequence[tuple[str, str]], width: int) -> list[str]:
     return [text for command, why in lines for text in (f"  # {why}", f"  {command}")]
 
 
-def _serve(story: Story, port: int, *, quiet: bool) -> None:
+def _serve(folder: Path, token: str, listening: socket, *, quiet: bool) -> None:
     """The platform of the story once more, now on a port."""
-    from saibot.cli.serve import listen, run
+    from saibot.cli.serve import run
     from saibot.embedded import embedded_settings, make_app
-
-    settings = embedded_settings(story.platform_folder)
-    listening = listen("127.0.0.1", port)
 
     def ready(address: str) -> None:
         if not quiet:
-            typer.echo(f"The platform listens at {address}. Sign in as JetBlue with the token\n\n  {story.token}\n")
+            typer.echo(f"The platform listens at {address}. Sign in as the requester with the token\n\n  {token}\n")
             typer.echo("Stop with ctrl-C.")
 
-    run(make_app(settings), listening, ready)
+    run(make_app(embedded_settings(folder / "platform")), listening, ready)
 
 
 def _this_command() -> str:

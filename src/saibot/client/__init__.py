@@ -37,6 +37,7 @@ from saibot.client.provider import Provider
 from saibot.client.remote_corpus import Published
 from saibot.client.requester import Requester
 from saibot.client.sketch_request import private_request
+from saibot.client.synthesizing import synthesize
 from saibot.client.values import ValueSource
 from saibot.search import Corpus, SearchOptions, SearchRequest
 from saibot.search.units import KeyColumn
@@ -79,4 +80,5 @@ __all__ = [
     "open_sketches",
     "pack_sketches",
     "private_request",
+    "synthesize",
 ]

@@ -183,6 +183,11 @@ class Augmented:
         held_out = "" if last.test_r2 is None else f", {last.test_r2:.3f} held out"
         return f"Augmented({len(self.result.steps)} steps, R2 {last.train_r2:.3f}{held_out})"
 
+    def _repr_html_(self) -> str:
+        from saibot.report.notebook import notebook_html
+
+        return notebook_html(view_result(self.result))
+
     # -------------------------------------------------------------------------------------------- inside
 
     def _keys(self, columns: Mapping[str, str]) -> list[KeyColumn]:

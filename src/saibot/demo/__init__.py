@@ -1,5 +1,6 @@
-"""The story on real flights: every departure from New York City in 2013. Airlines publish, JetBlue searches.
+"""Two stories on real data. Households: a ministry predicts spending in communes it has not surveyed, with what five offices
+publish. Flights: airlines publish every departure from New York City in 2013, and JetBlue searches.
 
-`flights` writes everybody's table and card, `story` plays all parts on an embedded platform, `model` trains on what JetBlue
-has then, `report` draws it.
+`households` and `flights` have everybody's tables, `spending` and `story` play all parts on an embedded platform, `model`
+trains on what JetBlue has then, `spending_report` and `report` draw it.
 """

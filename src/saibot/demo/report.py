@@ -68,16 +68,16 @@ def score_rows(story: Story) -> list[dict[str, Any]]:
     ]
 
 
-def scores_chart(rows: list[dict[str, Any]]) -> Spec:
+def scores_chart(rows: list[dict[str, Any]], *, on: str = "held-out flights") -> Spec:
     """Bars; those that are not private hollow."""
     fill = {"condition": {"test": "datum.private", "value": "@chart-main"}, "value": "@surface"}
     return chart(
         [row | {"told": fixed(row["r2"])} for row in rows],
-        description="R² on held-out flights of four models. The table below has the same numbers.",
+        description=f"R² on {on} of {len(rows)} models. The table below has the same numbers.",
         height=38 * len(rows),
         encoding={
             "y": name_axis("label", [row["label"] for row in rows], labelLimit=260),
-            "x": {"field": "r2", "type": "quantitative", "axis": {"title": "R² on held-out flights", "tickCount": 6}},
+            "x": {"field": "r2", "type": "quantitative", "axis": {"title": f"R² on {on}", "tickCount": 6}},
         },
         layer=[
             {

@@ -73,6 +73,7 @@ class LevelReadings:
     weight: np.ndarray  # (f, d), of the finest keys
     noise: list[np.ndarray]  # variances, per level
     shrunk_counts: np.ndarray  # (1 or f, d)
+    count_error: np.ndarray  # their posterior standard deviation, likewise
     up: list[KeyGroups]
     prior: np.ndarray  # M, (f, 1)
     low: np.ndarray  # public bounds of the values, (1 or f, 1)
@@ -194,7 +195,7 @@ def level_readings(
     scaled[scaled < 1e-60] = 0.0  # nothing is learned from such a key, and its inverse has no square
     # Rows that vary by half of what their bounds allow.
     usual = [((high - low) / 2) ** 2 / 2 * typical_share(level.shape[1], n) for level in s]
-    return LevelReadings(c, s, readings, scaled, variances, weight, up, M, low, high, cap, usual, exact, unit)
+    return LevelReadings(c, s, readings, scaled, variances, weight, uncertain[0], up, M, low, high, cap, usual, exact, unit)
 
 
 def shrunk(found: LevelReadings) -> LookupValues:

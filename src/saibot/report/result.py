@@ -91,13 +91,13 @@ class ResultView:
 
     @property
     def before(self) -> float:
-        return self._believed(self.path[0])
+        return self.believed(self.path[0])
 
     @property
     def after(self) -> float:
-        return self._believed(self.path[-1])
+        return self.believed(self.path[-1])
 
-    def _believed(self, stage: Stage) -> float:
+    def believed(self, stage: Stage) -> float:
         held_out = stage.readable if self.by_held_out else None
         return stage.model.train_r2 if held_out is None else held_out
 

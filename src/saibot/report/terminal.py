@@ -13,6 +13,7 @@ BAR = 24  # most letters of an error bar
 LEAST_BAR = 10  # a shorter one says nothing, and its heading needs as much: leave it out
 EDGES, GAP = 2, 3  # letters that a table has at its edges, and between columns
 LONGEST_NOTE = 500
+UNTOLD = "too noisy to say"
 
 
 def print_table(
@@ -99,8 +100,8 @@ def show_ranking(result: Result, shown: int) -> None:
             str(place),
             _name(entry),
             entry.on if several else percent(entry.reliability),  # both would not fit a narrow terminal
-            signed(gain),
-            f"{fixed(low)} to {fixed(high)}",
+            "" if gain is None else signed(gain),
+            UNTOLD if gain is None else f"{fixed(low)} to {fixed(high)}",
             number(entry.coefficient, 3),
             str(taken.get(entry.identity, "")),
         ]
@@ -110,16 +111,21 @@ def show_ranking(result: Result, shown: int) -> None:
     sure = percent(result.interval_confidence)
     interval = f"usable, {sure}" if column == "expected" else f"{sure} interval"
     heads = ["", "candidate", "on" if several else "signal", kind, interval, "slope", "step"]
+    order = by.first if by is not None else "the surest"
+    right = [0, *(() if several else (2,)), 3, 4, 5, 6]
+    for place in (5, 2):  # the slope, then what it is joined on or its signal, make room for names in one piece
+        if needed_width(heads, rows) > screen_width():
+            for line in (heads, *rows):
+                del line[place]
+            right = [other - (other > place) for other in right if other != place]
     letters = bar_letters(heads, rows, screen_width())
-    most = max(max(gain, high) for gain, (_, high) in gains)
+    most = max((max(gain, high) for gain, (_, high) in gains if gain is not None), default=0.0)
     if letters and most > 0:
         heads.append(f"0 to {fixed(most, 2)}")
         for row, (gain, (low, high)) in zip(rows, gains, strict=True):
-            row.append(error_bar(low, gain, high, most, letters))
-    order = by.first if by is not None else "the surest"
-    right = (0, *(() if several else (2,)), 3, 4, 5, 6)
+            row.append("" if gain is None else error_bar(low, gain, high, most, letters))
     title = f"candidates by themselves: {kind} in R², {order} first"
-    print_table(title, heads, rows, right=right, whole=range(3, len(heads)))
+    print_table(title, heads, rows, right=right, whole=range(2, len(heads)))
     if by is not None and column != "gain":
         print(f"Ranked by {by.sentence}. The models below use the private values as they are.")
 
@@ -134,9 +140,13 @@ def show_path(result: Result, title: str = "R² step by step") -> None:
 
 def bar_letters(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> int:
     """How long error bars can be beside these columns; 0 where there is no room for any."""
-    taken = EDGES + sum(max(map(len, cells)) + GAP for cells in zip(columns, *rows, strict=True))
-    letters = min(width - taken, BAR)
+    letters = min(width - needed_width(columns, rows) - GAP, BAR)
     return letters if letters >= LEAST_BAR else 0
+
+
+def needed_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Letters that a table takes where no cell of it is broken."""
+    return EDGES - GAP + sum(max(map(len, cells)) + GAP for cells in zip(columns, *rows, strict=True))
 
 
 def error_bar(low: float, middle: float, high: float, most: float, letters: int = BAR) -> str:
@@ -150,10 +160,10 @@ def error_bar(low: float, middle: float, high: float, most: float, letters: int 
     return "".join(line)
 
 
-def _gain(entry: Entry, column: str) -> tuple[float, tuple[float, float]]:
-    """The number that the ranking goes by, and the interval beside it."""
-    if column == "potential" and entry.potential is not None and entry.potential_interval is not None:
-        return entry.potential, entry.potential_interval
+def _gain(entry: Entry, column: str) -> tuple[float | None, tuple[float, float]]:
+    """The number that the ranking goes by, and the interval beside it; None where noise leaves it untold."""
+    if column == "potential" and entry.kind == "join":
+        return entry.potential, entry.potential_interval or entry.interval
     if column == "expected" and entry.expected is not None:
         return entry.expected, entry.interval
     return entry.gain, entry.interval

@@ -20,7 +20,6 @@ import secrets
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -113,9 +112,14 @@ class Corpus:
 
     def for_provider(self, provider: str | None) -> Self:
         """The same corpus as a provider's own requests must see it: with values that its sketches did not improve."""
-        found = copy(self)
+        found = object.__new__(type(self))  # not `copy`, which opens the folder anew
+        found.__dict__.update(self.__dict__)
         found._provider = provider
         return found
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copied and pickled as the folder that it is: it is opened again, elsewhere too."""
+        return _opened_for, (type(self), self.folder, self._provider)
 
     def shards(self, id: str) -> list[ShardRows]:
         """The shards of one key domain, mapped."""
@@ -430,3 +434,7 @@ class Corpus:
 def variant(id: str, group: int | None) -> str:
     """Where the values of a key domain stand in the index: those for everybody, or those for a group of providers."""
     return id if group is None else f"{id}@{group}"
+
+
+def _opened_for(kind: type[Corpus], folder: Path, provider: str | None) -> Corpus:
+    return kind(folder).for_provider(provider)

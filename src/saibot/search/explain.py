@@ -33,6 +33,7 @@ from saibot.semiring import Fit, Moments
 from saibot.wire import SearchOptions
 from saibot.wire.result import Pair
 
+UNTOLD = 0.5  # relative variance of the share of signal: beyond it, what raw means would give is anybody's guess
 SILENT = 0.02  # least share of a feature's spread that must be signal for its values to say anything
 
 
@@ -98,10 +99,10 @@ def describe(
         rows=None if math.isnan(rows) else int(rows),
         coverage=_coverage(table.moments, first),
         privacy_share=problem.privacy_share() if table.private else 0.0,
-        potential=potential[0],
-        potential_interval=potential[1:],
+        potential=None if potential is None else potential[0],
+        potential_interval=None if potential is None else potential[1:],
         expected=expected,
-        note=_note(candidates, gain),
+        note=_note(candidates, gain, told=potential is not None),
         via=first.via,
         features=tuple(candidate.feature for candidate in candidates),
         units=tuple(candidate.units for candidate in candidates),
@@ -117,14 +118,15 @@ def silent(spread: np.ndarray, reliability: np.ndarray) -> np.ndarray:
     return answer
 
 
-def _note(candidates: Sequence[Candidate], gain: GainInterval) -> str:
+def _note(candidates: Sequence[Candidate], gain: GainInterval, *, told: bool) -> str:
     numbers = np.array([[candidate.number(name) for name in ("spread", "reliability")] for candidate in candidates])
     if silent(numbers[:, 0], numbers[:, 1]).all():
         doubt = "its values are all noise at this key"
     else:
         doubt = "its gain is not clear of its noise" if gain.lower <= 0 else ""
-    told = "an open table: its values are exact" if candidates[0].open else ""
-    return "; ".join(part for part in (doubt, told, candidates[0].view.note) if part)
+    untold = "" if told else "too little of its values is signal to say what raw means would give"
+    exact = "an open table: its values are exact" if candidates[0].open else ""
+    return "; ".join(part for part in (doubt, untold, exact, candidates[0].view.note) if part)
 
 
 def _coverage(moments: Moments, candidate: Candidate) -> float:
@@ -203,15 +205,14 @@ class _Regression:
 
     def potential(
         self, candidates: Sequence[Candidate], gain: GainInterval, confidence: float, private: bool
-    ) -> tuple[float, float, float]:
-        """The gain with the provider's true means, and its interval: see `saibot.search.potential`.
+    ) -> tuple[float, float, float] | None:
+        """The gain with the provider's true means, and its interval: see `saibot.search.potential`. None where too little
+        of the values is signal to say: that gain is the usable one over a share which may then be anything.
 
         Of several features, each part of the gain is scaled by its own share of signal. A private request's gain is about
         this very table, so its error leaves out chance; but the provider's noise meets what the values do not explain of
         each key by chance all the same, in proportion to its part of their spread.
         """
-        if not gain.value > 0 or self.tss <= 0:
-            return 0.0, 0.0, gain.upper
         counts = np.maximum(self.moments.counts, 0.0)
         keys = max(int(np.count_nonzero(counts > 0)), 1)
         parts, shares, variances = [], [], []
@@ -223,6 +224,10 @@ class _Regression:
             parts.append(slope**2 * float(counts @ deviation**2))
             shares.append(float(share))
             variances.append(float(variance))
+        if max(variances) > UNTOLD:
+            return None
+        if not gain.value > 0 or self.tss <= 0:
+            return 0.0, 0.0, gain.upper
         weights = np.array(parts) / max(sum(parts), 1e-300)
         ratio = max(float(weights @ (1 / np.array(shares) / (1 + np.array(variances)))), 1.0)
         provider = float(weights**2 @ np.array(variances)) / 4  # relative variance of the root

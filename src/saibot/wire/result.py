@@ -63,7 +63,10 @@ class Entry(Joined):
     features: tuple[str, ...] = ()
     gain: float = Field(description="In R², with the private values as they are.")
     interval: Pair
-    potential: float | None = Field(default=None, description="What the provider's raw means would give.")
+    potential: float | None = Field(
+        default=None,
+        description="What the provider's raw means would give; None where too little of the values is signal to say.",
+    )
     potential_interval: Pair | None = None
     expected: float | None = Field(default=None, description="The best guess at the same, where that was ranked by.")
     coefficient: float | None

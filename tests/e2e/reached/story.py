@@ -163,6 +163,7 @@ def at_home(root: Path) -> None:
         provider.type("domains", "show", id)
     provider.type("domains", "import", "wards.csv", "--id", "hospital-wards", "--key", "ward", "--levels", "building")
     provider.type("inspect", "stays.saibot")
+    provider.type("synthesize", "stays.saibot", "--rows", 500)
     provider.type("ledger")
     provider.type("ledger", "stays")
     wards = ("--domain", "wards.csv", "--domain-id", "wards")
@@ -338,10 +339,11 @@ def by_python(root: Path) -> None:
 
 
 def demo(root: Path) -> None:
-    """The story on real flights, with two airlines in the place of fourteen."""
+    """The stories on real households, and on flights with two airlines in the place of fourteen."""
     root.mkdir()
     story.airlines = lambda: [story.REQUESTER, "oo", "ha"]
-    Person(root).type("demo", "--folder", "demo")
+    Person(root).type("demo", "--folder", "households")
+    Person(root).type("demo", "--story", "flights", "--folder", "demo")
 
 
 def audit(root: Path) -> None:

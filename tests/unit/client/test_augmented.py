@@ -373,3 +373,10 @@ def test_another_sketch_than_the_one_asked_for_is_refused(found, rows, sketches)
 def test_a_document_that_is_none_is_refused():
     with pytest.raises(InvalidInput, match="no result of a search"):
         Augmented({"items": []})
+
+
+def test_a_notebook_shows_the_answer_the_chart_and_the_steps(found):
+    shown = found._repr_html_()
+    assert "<svg" in shown and "<script" not in shown
+    assert all(f"<td>{column}</td>" in shown for column in found.columns)
+    assert f"{found.path().test_r2.iloc[-1]:.3f}" in shown

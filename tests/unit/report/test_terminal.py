@@ -106,3 +106,19 @@ def test_names_and_notes_of_strangers_do_not_command_the_terminal(result_documen
     document["steps"][0]["note"] = "on\x1b[31me"
     told = shown(document, capsys)
     assert not set(told) & set("\x1b\x07") and "note [2J of two lines" in told
+
+
+def test_where_noise_leaves_the_potential_untold_its_cell_is_empty_and_says_so(result_document, capsys):
+    document = result_document()
+    first = document["ranked"][0] | {"potential": None, "potential_interval": None, "kind": "join", "gain": 0.4321}
+    told = shown(document | {"rank": "potential", "ranked": [first, *document["ranked"][1:]]}, capsys)
+    assert "too noisy to say" in told and "0.432" not in told
+
+
+def test_a_narrow_screen_leaves_out_columns_and_breaks_no_name(result_document, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    document = result_document()
+    name = "a-ministry-of-agriculture"
+    document["ranked"] = [entry | {"dataset": name} for entry in document["ranked"]]
+    told = shown(document, capsys)
+    assert all(f"{name}.{entry['feature']}" in told for entry in document["ranked"] if entry["feature"])

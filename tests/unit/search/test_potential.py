@@ -104,6 +104,16 @@ def test_ranked_by_potential_the_noisy_strong_table_comes_first(tmp_path):
     assert whole.ranked[0].dataset == "t1"
 
 
+def test_of_values_that_are_all_noise_no_potential_is_told(tmp_path):
+    rng = np.random.default_rng(4)
+    request, strong, _ = world(rng)
+    corpus = corpus_of(tmp_path / "c", [provider(rng, strong, noise=300.0), provider(rng, strong, noise=8.0)])
+    noisy, clear = sorted(search(request, corpus, SearchOptions(device="cpu", steps=1)).ranked, key=lambda one: one.dataset)
+    assert (noisy.potential, noisy.potential_interval) == (None, None)
+    assert "too little of its values is signal" in noisy.note
+    assert clear.potential is not None and "too little" not in clear.note
+
+
 def test_without_noise_usable_and_potential_are_one(tmp_path):
     rng = np.random.default_rng(3)
     request, strong, _ = world(rng)
