@@ -96,6 +96,8 @@ def bench_search(
         ["speed-up", f"{number(found.speedup, 3)}×"],
         ["share of streaming memory bandwidth", f"{number(100 * found.bandwidth_fraction, 3)} %"],
         ["float32 values against float64, the sweep alone", f"{number(found.float32_speedup, 3)}×"],
+        ["scores in the sweep against scores after it", f"{number(found.fused_speedup, 3)}×"],
+        ["all cores against one", f"{number(found.threads_speedup, 3)}×"],
     ]
     print_table(f"{candidates:,} candidates, {keys:,} keys, {rows:,} rows", ["", "per candidate"], table, right=(1,))
 
