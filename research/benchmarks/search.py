@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from saibot.search import Corpus, RequestKey, SearchOptions, SearchRequest
 from saibot.search.engine import Engine
 from saibot.search.greedy import first_states
 from saibot.search.key_maps import view_id
+from saibot.search.scored_sweep import order_by
+from saibot.search.scoring import score
 from saibot.search.shard import ShardRows
 from saibot.search.state import State
 from saibot.search.sweep import cores, on_threads, sweep
@@ -38,6 +41,8 @@ class SearchBench:
     fastest_read_gb_per_s: float  # by compiled code; faster than memory where caches hold a good part of the values
     fraction_of_fastest_read: float
     float32_speedup: float  # of the sweep alone: seconds for the same candidates in float64, over those in float32
+    fused_speedup: float  # seconds for a step that sweeps first and scores then, by numpy, over those of this one
+    threads_speedup: float  # seconds on one core, over those on all
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -63,6 +68,9 @@ def bench_search(
         slow, quick = _alternate(
             lambda: _sweep(wide, base.linear, base.square), lambda: _sweep(narrow, base.linear, base.square)
         )
+        tell("sweeping first and scoring then; on one core", None)
+        apart, together = _alternate(lambda: _apart(values, train, keys), lambda: step_once(engine, train))
+        alone = _on_one_core(lambda: step_once(engine, train))
         tell("looping, as one would today", None)
         loop = _loop(table, values, sample)
         return SearchBench(
@@ -77,6 +85,8 @@ def bench_search(
             fastest_read_gb_per_s=values.nbytes / min(fastest, streamed) / 1e9,
             fraction_of_fastest_read=min(fastest, streamed) / step,
             float32_speedup=slow / quick,
+            fused_speedup=apart / together,
+            threads_speedup=alone / together,
         )
 
 
@@ -128,6 +138,24 @@ def _alternate(*works: Callable[[], None], repeats: int = 25) -> list[float]:
             work()
             best[number] = min(best[number], time.perf_counter() - started)
     return best
+
+
+def _apart(values: np.ndarray, train: State, keys: int) -> None:
+    """The step without the compiled scores: moments of all candidates, then numpy on all of them."""
+    base = replace(train).base(np.arange(keys + 1), keys + 1)
+    found = score(*sweep(values, base.linear, base.square), base, quantile=2.0)
+    np.argpartition(-order_by(found.gain, found.lower), min(50, len(values) - 1))
+
+
+def _on_one_core(work: Callable[[], None]) -> float:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    cores.cache_clear()
+    try:
+        return _alternate(work)[0]
+    finally:
+        os.sched_setaffinity(0, allowed)
+        cores.cache_clear()
 
 
 def _sweep(values: np.ndarray, linear: np.ndarray, square: np.ndarray) -> None:

@@ -11,10 +11,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from saibot.audit.likelihood_ratio import RescaledNoise, audit, separation
+from saibot.audit.likelihood_ratio import IN_BULK, RescaledNoise, audit, audit_all, audited_noise, separation
 from saibot.audit.worst_pairs import audited_plans, exact_vector, noise_vector, worst_pair
 from saibot.privacy.budget import Budget
 from saibot.privacy.mechanisms import Plan, make_plan
+from saibot.privatize import discrete_gaussian
 from saibot.privatize.noise import OpenDPNoise
 
 # Epsilon and releases with which noise at 0.7 of its scale is found. In at least ten thousand simulated audits of each plan
@@ -55,6 +56,23 @@ def test_the_release_gives_away_no_more_than_it_claims(plan, full):
 def test_noise_that_is_thirty_per_cent_too_small_is_found(plan, releases, full):
     finding = audit(plan, releases=max(releases, 20_000 if full else 0), noise=RescaledNoise(0.7))
     assert finding.broken, finding
+
+
+@pytest.mark.statistical
+def test_noise_that_is_drawn_in_bulk_is_attacked_too_and_found_where_it_is_too_small(full):
+    plan, releases = next((p, n) for p, n in POWERED if p.noise == "gaussian" and p.request.mechanism == "joint")
+    assert not audit(plan, releases=20_000 if full else AS_BUILT, noise=audited_noise(in_bulk=True)).broken
+    assert audit(plan, releases=releases, noise=audited_noise(0.7, in_bulk=True)).broken
+
+
+def test_the_audit_covers_noise_in_bulk_for_every_plan_with_gaussian_noise(monkeypatch):
+    drawn: list[int] = []
+    real = discrete_gaussian.draw
+    monkeypatch.setattr(discrete_gaussian, "draw", lambda count, scale: drawn.append(scale) or real(count, scale))
+    findings = audit_all(releases=20)
+    plans = audited_plans("16")
+    assert [f.noise for f in findings].count(IN_BULK) == sum(plan.noise == "gaussian" for plan in plans)
+    assert len(drawn) == 2 * 20 * sum(plan.noise == "gaussian" for plan in plans)
 
 
 @pytest.mark.parametrize("plan", [p for p in PLANS if p.noise == "gaussian" and p.request.mechanism == "joint"])

@@ -8,7 +8,7 @@ separation, in normal deviates, is compared with what the claimed law itself wou
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,11 @@ from scipy.special import betaincinv, ndtri
 
 from saibot.audit.worst_pairs import audited_plans, exact_vector, noise_vector, worst_pair
 from saibot.privacy.mechanisms import Plan
-from saibot.privatize.noise import NoiseSource, OpenDPNoise
+from saibot.privatize.noise import ExactNoise, NoiseSource
 from saibot.privatize.release import NoisyStatistics, release
 
 CONFIDENCE = 0.9999
+IN_BULK = "gaussian, in bulk"
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,11 @@ class RescaledNoise:
 
     simulated = True
 
-    def __init__(self, factor: float) -> None:
-        self._factor, self._real = factor, OpenDPNoise()
+    def __init__(self, factor: float, real: NoiseSource | None = None) -> None:
+        self._factor, self._real = factor, real or ExactNoise()
 
     def gaussian(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray:
-        return self._real.gaussian(values, scale * self._factor, done)
+        return self._real.gaussian(values, float(round(scale * self._factor)), done)  # noise in bulk takes whole numbers
 
     def laplace(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray:
         return self._real.laplace(values, scale * self._factor, done)
@@ -71,16 +72,25 @@ def audit_all(
     *,
     releases: int,
     epsilon: str = "16",
-    noise: NoiseSource | None = None,
+    noise_factor: float = 1.0,
     tell: Callable[[str, float], None] = lambda s, p: None,
 ) -> list[Finding]:
-    """Audit every mechanism, layout and noise law."""
+    """Audit every mechanism, layout and noise law; Gaussian noise as it is drawn one by one, and as it is drawn in bulk."""
     plans = audited_plans(epsilon)
     findings = []
     for number, plan in enumerate(plans):
         tell(f"auditing {plan.request.mechanism} {plan.request.layout} ({plan.noise})", number / len(plans))
-        findings.append(audit(plan, releases=releases, noise=noise or OpenDPNoise()))
+        findings.append(audit(plan, releases=releases, noise=audited_noise(noise_factor)))
+        if plan.noise == "gaussian":
+            found = audit(plan, releases=releases, noise=audited_noise(noise_factor, in_bulk=True))
+            findings.append(replace(found, noise=IN_BULK))
     return findings
+
+
+def audited_noise(factor: float = 1.0, *, in_bulk: bool = False) -> NoiseSource:
+    """The noise of releases; for any factor but 1 at a wrong scale. `in_bulk`: as very large releases have it."""
+    real = ExactNoise(many=1) if in_bulk else ExactNoise()
+    return real if factor == 1.0 else RescaledNoise(factor, real)
 
 
 def audit(plan: Plan, *, releases: int, noise: NoiseSource) -> Finding:

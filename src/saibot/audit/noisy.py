@@ -22,7 +22,7 @@ import numpy as np
 
 from saibot.audit.cases import Case, tight_cases
 from saibot.audit.cells import CATEGORICAL
-from saibot.audit.likelihood_ratio import RescaledNoise, log_ratio
+from saibot.audit.likelihood_ratio import audited_noise, log_ratio
 from saibot.audit.sources import SOURCES, SourceKind
 from saibot.audit.worst_pairs import exact_vector, noise_vector
 from saibot.privacy import Budget
@@ -31,7 +31,7 @@ from saibot.privacy.mechanisms import DEFAULT, Plan
 from saibot.privatize import privatize
 from saibot.privatize.aggregate import aggregate
 from saibot.privatize.checking import prepare
-from saibot.privatize.noise import NoiseSource, OpenDPNoise
+from saibot.privatize.noise import NoiseSource
 from saibot.sketch import Sketch, read_sketch
 
 DEVIATES = 4.5  # of the interval: a true claim is called broken once in 300,000 tries
@@ -146,7 +146,7 @@ def audit_releases(
 
 def attacked(asked: NoisyCase, releases: int, noise_factor: float = 1.0) -> NoisyFinding:
     """Release both tables many times, and estimate how far apart what is written about them lies."""
-    noise: NoiseSource = OpenDPNoise() if noise_factor == 1.0 else RescaledNoise(noise_factor)
+    noise = audited_noise(noise_factor)
     with tempfile.TemporaryDirectory(prefix="saibot-audit-") as folder:
         bench = _Release(Path(folder), asked.case, asked.kind)
         one, other = bench.farthest()

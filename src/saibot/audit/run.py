@@ -16,13 +16,12 @@ from saibot.audit.cases import tight_cases
 from saibot.audit.choices import audit_choices, audit_counts
 from saibot.audit.comparing import Bench, Broken, CaseOutcome, case_of, sweep
 from saibot.audit.key_attack import audit_found_keys
-from saibot.audit.likelihood_ratio import Finding, RescaledNoise, audit_all
+from saibot.audit.likelihood_ratio import Finding, audit_all, audited_noise
 from saibot.audit.minimise import minimised, shown
 from saibot.audit.noisy import NoisyFinding, audit_releases, noisy_cases
 from saibot.audit.promises import Verdict, all_promises
 from saibot.audit.sources import SOURCES
 from saibot.errors import InvalidInput
-from saibot.privatize.noise import OpenDPNoise
 
 Tell = Callable[[str, float | None], None]
 JOURNAL = "pairs.jsonl"
@@ -128,15 +127,15 @@ def run_audit(terms: AuditTerms, *, folder: Path | None = None, tell: Tell = lam
     seconds = time.monotonic() - start
     examples = _examples(outcomes, terms, tell)
     tell("attacking the mechanisms", None)
-    noise = None if terms.noise_factor == 1.0 else RescaledNoise(terms.noise_factor)
-    mechanisms = audit_all(releases=terms.releases, noise=noise, tell=tell)
+    mechanisms = audit_all(releases=terms.releases, noise_factor=terms.noise_factor, tell=tell)
+    noise = audited_noise(terms.noise_factor)
     tell("attacking the choice of bounds", None)
     choices = [
-        *audit_choices(releases=terms.releases, noise=noise or OpenDPNoise()),
-        *audit_counts(releases=terms.releases, noise=noise or OpenDPNoise()),
+        *audit_choices(releases=terms.releases, noise=noise),
+        *audit_counts(releases=terms.releases, noise=noise),
     ]
     tell("attacking the search for keys", None)
-    keys = audit_found_keys(releases=terms.releases, noise=noise or OpenDPNoise())
+    keys = audit_found_keys(releases=terms.releases, noise=noise)
     cases = noisy_cases()
     chosen = cases if terms.all_releases else cases[:4]
     releases = audit_releases(

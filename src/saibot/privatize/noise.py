@@ -1,8 +1,9 @@
-"""Where noise comes from. Releases take a `NoiseSource`; the only one that a platform accepts is this module's.
+"""Where noise comes from. Releases take a `NoiseSource`; the only ones that a platform accepts are this module's.
 
 OpenDP draws exact discrete Gaussian and discrete Laplace noise on integers from the operating system's entropy: no floating
 point number and no seed is involved, so low-order bits tell nothing. Scores with Gumbel noise on them are compared exactly,
-too: each noise is refined digit by digit until it is decided which one is the larger.
+too: each noise is refined digit by digit until it is decided which one is the larger. It draws one value after the other,
+which takes 10 microseconds each. Many values `discrete_gaussian.py` draws from the same law, fifty times as fast.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from saibot.errors import SaibotError
+from saibot.privatize import discrete_gaussian
 
-CHUNK = 20_000
+CHUNK = 20_000  # values that a thread has drawn by OpenDP at a time
+MANY = 20_000  # values from which on they are drawn together
+_BULK = 1 << 16  # of those, values that a thread draws at a time
+_FARTHEST = (1 << 62) - 1  # a number that gets noise in bulk is clamped to this, so that the sum is one of 64 bits
 
 
 class NoiseSource(Protocol):
@@ -66,6 +71,24 @@ class OpenDPNoise:
         return int(picker(scores.tolist()))
 
 
+class ExactNoise(OpenDPNoise):
+    """What releases get: OpenDP's noise, and from `many` values on the same law drawn in bulk."""
+
+    def __init__(self, many: int = MANY) -> None:
+        self._many = many
+
+    def gaussian(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray:
+        if values.size < self._many or not discrete_gaussian.takes(scale):
+            return super().gaussian(values, scale, done)
+
+        def noisy(chunk: np.ndarray) -> np.ndarray:
+            answer: np.ndarray = np.clip(chunk, -_FARTHEST, _FARTHEST) + discrete_gaussian.draw(len(chunk), int(scale))
+            done(len(chunk))
+            return answer
+
+        return _on_threads(noisy, values, _BULK)
+
+
 @lru_cache(maxsize=64)
 def gaussian_measurement(scale: float) -> Any:
     """OpenDP's discrete Gaussian on vectors of 64-bit integers. (T=int would mean 32 bits, which saturate silently.)"""
@@ -84,15 +107,18 @@ def laplace_measurement(scale: float) -> Any:
 
 
 def _run(measurement: Any, values: np.ndarray, done: Callable[[int], None]) -> np.ndarray:
-    """In chunks on several threads (OpenDP releases the interpreter lock); entries are independent, so order is free."""
-    flat = np.ascontiguousarray(values, dtype=np.int64).ravel()
-    chunks = [flat[start : start + CHUNK] for start in range(0, len(flat), CHUNK)]
-
     def noisy(chunk: np.ndarray) -> np.ndarray:
         answer = np.array(measurement(chunk.tolist()), dtype=np.int64)
         done(len(chunk))
         return answer
 
+    return _on_threads(noisy, values, CHUNK)
+
+
+def _on_threads(noisy: Callable[[np.ndarray], np.ndarray], values: np.ndarray, size: int) -> np.ndarray:
+    """In chunks on several threads (drawing releases the interpreter lock); entries are independent, so order is free."""
+    flat = np.ascontiguousarray(values, dtype=np.int64).ravel()
+    chunks = [flat[start : start + size] for start in range(0, len(flat), size)]
     if len(chunks) <= 1:
         return noisy(flat).reshape(values.shape)
     with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as pool:

@@ -32,7 +32,7 @@ from saibot.privatize.doubts import Doubt, doubts, go_on
 from saibot.privatize.grid import Grid
 from saibot.privatize.key_search import find_keys
 from saibot.privatize.known_rows import samples_of
-from saibot.privatize.noise import NoiseSource, OpenDPNoise
+from saibot.privatize.noise import ExactNoise, NoiseSource
 from saibot.privatize.read import TableLike
 from saibot.privatize.release import choose_grid, release
 from saibot.privatize.release_request import Prepared, Progress, ReleaseRequest, Resolved
@@ -72,7 +72,7 @@ def privatize(
     releases it again, at its price, changed or not. `ask` is asked before anything is charged where something about the rows
     looks wrong; the provider may say no, and nothing has happened. `yes` in the request answers for it.
     """
-    return _release(table, (request,), ledger, noise or OpenDPNoise(), progress, ask)[0]
+    return _release(table, (request,), ledger, noise or ExactNoise(), progress, ask)[0]
 
 
 def privatize_by_keys(
@@ -90,7 +90,7 @@ def privatize_by_keys(
     What is bought (bounds, a component) is bought once, and the rest is divided between the keys by one plan. All sketches
     are kept before the ledger notes that they are: there are all of them, or none.
     """
-    return _release(table, by_keys(request, keys), ledger, noise or OpenDPNoise(), progress, ask)
+    return _release(table, by_keys(request, keys), ledger, noise or ExactNoise(), progress, ask)
 
 
 def by_keys(request: ReleaseRequest, keys: Sequence[str]) -> tuple[ReleaseRequest, ...]:

@@ -13,7 +13,8 @@ from saibot.search.hops import hop_shards
 from saibot.search.key_maps import View, Views
 from saibot.search.potential import potential_scores
 from saibot.search.request import SearchRequest
-from saibot.search.scoring import Base, score
+from saibot.search.scored_sweep import best, order_by, scored_sweep
+from saibot.search.scoring import Base
 from saibot.search.shard import OPEN, ShardRows
 from saibot.search.state import State
 from saibot.search.sweep import sweep
@@ -97,17 +98,17 @@ class Board:
     wald: np.ndarray | None = None  # of several features: their joint test statistic
     rank: tuple[np.ndarray, np.ndarray] | None = None  # another gain, and its lower bound, to order by
     device_rank: Any = None  # on a GPU, what `order` orders by there
+    ordered_by: np.ndarray | None = None  # the same of gain and lower bound, where the sweep has it
 
     def order(self, most: int | None = None) -> np.ndarray:
         """Best first: by lower bound, and by gain among those whose bound is 0. Only the first `most` are sorted out."""
         if self.device_rank is not None and self.rank is None and most is not None:
             return np.asarray(self.device_rank.best(most))
-        gain, lower = self.rank or (np.asarray(self.gain), np.asarray(self.lower))
-        rank = np.where(lower > 0, 1 + lower, gain * (1 - 1e-9))
-        if most is None or most >= len(rank):
-            return np.argsort(-rank, kind="stable")
-        top = np.argpartition(-rank, most)[:most]
-        return top[np.argsort(-rank[top], kind="stable")]
+        if self.ordered_by is not None and self.rank is None:
+            rank = self.ordered_by
+        else:
+            rank = order_by(*(self.rank or (np.asarray(self.gain), np.asarray(self.lower))))
+        return best(rank, len(rank) if most is None else most)
 
 
 class Engine:
@@ -173,24 +174,25 @@ class Engine:
         for part, (view, shard) in enumerate(self._parts):
             if view is not at:  # the shards of a view follow each other, and many of them are small
                 at, base = view, state.base(view.index, view.size)
-            first, second = sweep(shard.values, base.linear, base.square)
             if self._groups is None:
-                columns = dict(vars(score(first, second, base, quantile=quantile)))
+                columns = dict(vars(scored_sweep(shard.values, base, quantile=quantile)))
                 if potential:
                     columns |= _potential(shard, columns, base, quantile)
             else:
                 starts, sizes = self._groups[part]
+                first, _ = sweep(shard.values, base.linear, base.square)
                 joint = score_datasets(shard, first, starts, sizes, base, quantile=quantile)
                 # Of datasets the potential is ranked as far as the usable gain is clear of its noise.
                 share = joint.lower / np.maximum(joint.gain, 1e-300)
                 columns = {name: getattr(joint, name) for name in ("gain", "lower", "deviation", "wald", "potential")}
                 columns |= {"features": sizes, "potential_lower": joint.potential * share}
                 columns["coefficient"] = np.full(len(sizes), np.nan)
-            found.append(columns | {"keys": np.full(len(columns["gain"]), base.keys)})
+            found.append(columns | {"keys": np.broadcast_to(base.keys, len(columns["gain"]))})
         names = found[0] if found else ("gain", "lower", "deviation", "coefficient", "keys")
-        whole = {name: np.concatenate([columns[name] for columns in found]) if found else np.zeros(0) for name in names}
+        whole = {name: _joined([columns[name] for columns in found]) for name in names}
         bounds = whole.pop("potential", None), whole.pop("potential_lower", None)
-        return Board(rank=bounds if potential and found else None, **whole)  # type: ignore[arg-type]
+        usable = whole.pop("rank", None)
+        return Board(rank=bounds if potential and found else None, ordered_by=usable, **whole)  # type: ignore[arg-type]
 
     def _find_own(self, request: SearchRequest) -> frozenset[int]:
         """The numbers of candidates that are the requester's own datasets, by digest or by name."""
@@ -240,6 +242,10 @@ def _potential(shard: ShardRows, scores: dict[str, np.ndarray], base: Base, quan
     reliability = shard.numbers["reliability"] if "via" not in shard.text else np.ones(len(shard))
     found, lower = potential_scores(scores["gain"], scores["deviation"], base, reliability=reliability, quantile=quantile)
     return {"potential": found, "potential_lower": lower}
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.zeros(0)
 
 
 def _sound(shard: ShardRows) -> ShardRows:

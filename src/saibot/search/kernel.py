@@ -17,6 +17,7 @@ import numpy as np
 LINEAR, SQUARE = 5, 2  # columns of weights in the first pass over four rows: two own features and what goes with them
 MORE = 7  # linear columns in every further pass, when the rows are in the nearest cache
 TILE = 1024  # keys; shorter tiles are no more exact by much, and slower
+SHORT = 256  # keys up to which weights stay in registers and the nearest cache, so that one row at a time is faster
 
 
 def rows(columns: int) -> int:
@@ -24,7 +25,7 @@ def rows(columns: int) -> int:
     return LINEAR + max(-(-(columns - LINEAR) // MORE), 0) * MORE
 
 
-def _compiled(*, fastmath: bool = False) -> Callable[[Any], Any]:
+def _compiled(*, fastmath: bool | set[str] = False) -> Callable[[Any], Any]:
     """Compiled when first called, and kept for the next process."""
 
     def compile(function: Any) -> Any:
@@ -34,6 +35,29 @@ def _compiled(*, fastmath: bool = False) -> Callable[[Any], Any]:
             return numba.njit(fastmath=fastmath, nogil=True)(function)
 
     return compile
+
+
+@_compiled(fastmath=True)
+def _short(
+    values: np.ndarray,
+    linear: np.ndarray,
+    square: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
+    """What `fused` does, for few keys: four rows at once would spend their time on adding up 28 short sums."""
+    l0, l1, l2, l3, l4, s0, s1 = linear[0], linear[1], linear[2], linear[3], linear[4], square[0], square[1]
+    for row in range(start, stop):
+        numbers = values[row]
+        a0 = a1 = a2 = a3 = a4 = a5 = a6 = values.dtype.type(0)
+        for k in range(values.shape[1]):
+            z = numbers[k]
+            a0, a1, a2, a3, a4 = a0 + z * l0[k], a1 + z * l1[k], a2 + z * l2[k], a3 + z * l3[k], a4 + z * l4[k]
+            a5, a6 = a5 + z * z * s0[k], a6 + z * z * s1[k]
+        first[0, row], first[1, row], first[2, row], first[3, row], first[4, row] = a0, a1, a2, a3, a4
+        second[0, row], second[1, row] = a5, a6
 
 
 @_compiled(fastmath=True)
@@ -47,6 +71,9 @@ def fused(
     stop: int,
 ) -> None:
     """Moments of the candidates from `start` to `stop`: first (p, N) and second (2, N), with p as `rows` says."""
+    if values.shape[1] <= SHORT and len(linear) == LINEAR:
+        _short(values, linear, square, first, second, start, stop)
+        return
     quarter = (stop - start + 3) // 4
     sums = np.zeros((4, MORE))
     moments = np.zeros((stop - start, len(linear) + SQUARE))  # row by row here: fewer places to write to while sweeping
@@ -149,3 +176,60 @@ def _add(sums: np.ndarray, x0: float, x1: float, x2: float, x3: float, x4: float
     sums[4] += x4
     sums[5] += x5
     sums[6] += x6
+
+
+@_compiled(fastmath={"reassoc", "contract", "nsz"})  # not a number stays what it is
+def scored(
+    first: np.ndarray,
+    second: np.ndarray,
+    inverse: np.ndarray,
+    theta: np.ndarray,
+    facts: np.ndarray,
+    scores: np.ndarray,
+    start: int,
+    count: int,
+) -> None:
+    """What `scoring.score` says of the candidates whose moments are the first `count` of `first` and `second`, in float64.
+
+    `facts`: count, residual_total, weight_total, rows_per_key / weight_total, tss, quantile, LEAST_SHARE, MOST_EXPLAINED.
+    `scores` (5, N) gets gain, lower, deviation, coefficient and what candidates are ordered by, from `start` on. Loops go
+    over candidates innermost, so that several are worked on in one instruction.
+    """
+    p = len(theta)
+    residual_total, weight_total, per_weight, tss, quantile = facts[1], facts[2], facts[3], facts[4], facts[5]
+    one_more, least_share, most_explained = 1.0 / facts[0], facts[6], facts[7]
+    explained_by_own, fitted = np.zeros(count), np.zeros(count)
+    for j in range(p):
+        row, weight = first[j], theta[j]
+        for i in range(count):
+            fitted[i] += row[i] * weight
+        for k in range(j + 1):
+            other, factor = first[k], inverse[j, k] if k == j else inverse[j, k] + inverse[k, j]
+            for i in range(count):
+                explained_by_own[i] += factor * row[i] * other[i]
+    sums, with_target, weighted, squares, weighted_squares = first[0], first[p], first[p + 1], second[0], second[1]
+    for i in range(count):
+        centre = sums[i] * one_more
+        own = squares[i] - centre * sums[i]
+        usable = own > 1e-12 * (abs(squares[i]) + 1e-300)
+        left = squares[i] - explained_by_own[i]
+        least = least_share * own
+        left = left if left > least else least
+        left = left if usable else 1.0
+        product = with_target[i] - fitted[i] - centre * residual_total
+        product = product if usable else 0.0
+        variance = weighted_squares[i] - 2 * centre * weighted[i] + centre * centre * weight_total
+        spread = np.sqrt(variance if variance > 0.0 else 0.0)
+        explained = product * product / left * per_weight
+        explained = explained if explained < most_explained else most_explained
+        scale = left * tss
+        clear = abs(product) - quantile * spread
+        clear = clear if clear > 0.0 else 0.0
+        gain, lower = product * product / scale, clear * clear / scale
+        gain = gain if gain < 1.0 else 1.0
+        lower = lower if lower < 1.0 else 1.0
+        scores[0, start + i] = gain
+        scores[1, start + i] = lower
+        scores[2, start + i] = spread * np.sqrt((1.0 - explained) / scale)
+        scores[3, start + i] = product / left
+        scores[4, start + i] = 1.0 + lower if lower > 0.0 else gain * (1.0 - 1e-9)

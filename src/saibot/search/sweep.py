@@ -24,8 +24,8 @@ def sweep(values: np.ndarray, linear: np.ndarray, square: np.ndarray) -> tuple[n
     values = values.view()
     values.flags.writeable = False  # mapped values are read-only anyway; so one compiled kernel serves all
     fused, rows = _kernel()
-    linear_rows, linear_size = _weights(linear, rows(linear.shape[1]), values.dtype)
-    square_rows, square_size = _weights(square, square.shape[1], values.dtype)
+    linear_rows, linear_size = normal_weights(linear, rows(linear.shape[1]), values.dtype)
+    square_rows, square_size = normal_weights(square, square.shape[1], values.dtype)
     # A moment's numbers lie side by side, candidate after candidate: that is how scoring reads them.
     first = np.empty((len(linear_rows), len(values)))
     second = np.empty((len(square_rows), len(values)))
@@ -43,7 +43,7 @@ def sweep(values: np.ndarray, linear: np.ndarray, square: np.ndarray) -> tuple[n
     return first.T, second.T
 
 
-def _weights(columns: np.ndarray, count: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+def normal_weights(columns: np.ndarray, count: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     """The columns as rows of largest entry 1, so that their products fit into float32, then rows of 0 up to `count`;
     and what each moment must be multiplied by in the end."""
     given = np.ascontiguousarray(columns.T)
