@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import threading
-from contextlib import ExitStack
-from functools import lru_cache
+from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO
 
+from cachetools import LRUCache
 from sqlalchemy import func, select
 
 from saibot.platform.about import SaidOfTables
@@ -39,10 +39,12 @@ from saibot.platform.storage.tables import datasets
 from saibot.platform.storage.unavailable import told_in_a_line
 from saibot.sketch import read_sketch
 from saibot.wire import Dataset, Domain, Question, Search
+from saibot.wire.dataset import ShownFeature
 
 TIDY_SECONDS = 60.0
-PROFILES = 4096  # kept in memory
+DESCRIBED_BYTES = 64 << 20  # of features and profiles, kept in memory
 PROFILED_FEATURES = 100
+Described = tuple[str, str | None, tuple[str, ...]]
 
 
 class Platform:
@@ -96,7 +98,8 @@ class Platform:
         self.publishing.tidy()
         self.publishing.sweep({domain_file_name(digest) for digest in self.domains.digests()})
         self.metrics.gauge("datasets", "Datasets published.", self._count)
-        self._profile = lru_cache(PROFILES)(self._compute_profile)
+        self._described: LRUCache[str, Described] = LRUCache(DESCRIBED_BYTES, getsizeof=_size)
+        self._described_lock = threading.Lock()
         self._stop = threading.Event()
         self._keeper: threading.Thread | None = None
 
@@ -116,7 +119,8 @@ class Platform:
     def withdraw(self, caller: Caller, id: str) -> None:
         self.publishing.withdraw(caller, id)
         self.said.sweep()
-        self._profile.cache_clear()
+        with self._described_lock:
+            self._described.clear()
 
     def confirm(self, caller: Caller, id: str, digest: str) -> Dataset:
         return self.publishing.confirm(caller, id, digest)
@@ -130,14 +134,15 @@ class Platform:
     def show(self, caller: Caller, id: str) -> dict[str, Any]:
         """The dataset with its versions, its private profile, and what people should know about it."""
         document = self.catalog.show(caller, id)
-        text, remarks = self._profile(document["digest"])
+        features, text, remarks = self._profile(document["digest"])
         parts = document["key"]["parts"] if document["key"] else []
         unknown = [part["domain"] for part in parts if not self._knows(part)]
         notes = [
             *remarks,
             *(f"the key domain {name!r} is not registered here; the sketch lists its keys" for name in unknown),
         ]
-        return document | {"profile": None if text is None else json.loads(text), "notes": notes}
+        found = None if text is None else json.loads(text)
+        return document | {"features": json.loads(features), "profile": found, "notes": notes}
 
     def open_sketch(self, caller: Caller, digest: str) -> BinaryIO:
         """A published sketch's file."""
@@ -219,7 +224,17 @@ class Platform:
         ships = vocabulary is not None and vocabulary.digest == part["digest"]
         return ships or self.domains.known(part["digest"]) or generated_domain(part["domain"]) is not None
 
-    def _compute_profile(self, digest: str) -> tuple[str | None, tuple[str, ...]]:
+    def _profile(self, digest: str) -> Described:
+        with self._described_lock:
+            known = self._described.get(digest)
+        if known is None:
+            known = self._compute_profile(digest)
+            with self._described_lock, suppress(ValueError):  # larger than the whole memory for them
+                self._described[digest] = known
+        return known
+
+    def _compute_profile(self, digest: str) -> Described:
+        """The features of a sketch and its profile, each as JSON, and what is to be said about them."""
         from saibot.estimate.profile import DRAWS, profile
 
         try:
@@ -228,11 +243,18 @@ class Platform:
         except FileNotFoundError:
             raise NotFound("there is no sketch with this digest.", hint="It has just been withdrawn.") from None
         width = len(sketch.features)
+        shown = [ShownFeature.model_validate(one.model_dump(), extra="ignore").to_json() for one in sketch.header.features]
+        features = json.dumps(shown, separators=(",", ":"))
         if width > PROFILED_FEATURES:
-            return None, (f"a profile is made for up to {PROFILED_FEATURES} features",)
+            return features, None, (f"a profile is made for up to {PROFILED_FEATURES} features",)
         # Draws are products of all pairs of features: fewer of them keep memory in bounds for wide sketches.
         found = profile(sketch, draws=max(200, min(DRAWS, 2_000_000 // width**2)))
-        return json.dumps(found.to_json(), separators=(",", ":")), ()
+        return features, json.dumps(found.to_json(), separators=(",", ":"), allow_nan=False), ()
+
+
+def _size(described: Described) -> int:
+    features, text, _ = described
+    return len(features) + len(text or "")
 
 
 def open_platform(settings: Settings) -> Platform:
