@@ -31,6 +31,12 @@ _WORDS = {
 }
 
 
+def described_body(name: str) -> dict[str, Any]:
+    """The body of a route that reads it itself, once it knows who sends it: a JSON document of this schema."""
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 def json_answer(document: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), default=Shape.to_json)
     return Response(text, status, headers=headers, media_type="application/json")
