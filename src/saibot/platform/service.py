@@ -16,7 +16,6 @@ from saibot.platform.accounts import Accounts, Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.catalog import Catalog
 from saibot.platform.domains import RegisteredDomains
-from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.errors import NotFound
 from saibot.platform.jobs.runner import Runner
 from saibot.platform.key_domains import KeyDomains
@@ -29,6 +28,7 @@ from saibot.platform.publishing import Publishing, Visibility
 from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.relatives import Relatives
 from saibot.platform.searches import Searches
+from saibot.platform.set_aside import PREFIX, SetAside, bring_in_order, list_set_aside, named_files, take_out
 from saibot.platform.settings import Settings
 from saibot.platform.shards import Shards
 from saibot.platform.storage.database import Database, SQLAlchemyError
@@ -54,6 +54,13 @@ class Platform:
         self.settings = settings
         self.log = log or Log(settings.log_level)
         self._held = ExitStack()
+        try:
+            self._open(settings)
+        except BaseException:
+            self._held.close()  # whoever tries again must not find this one in the way
+            raise
+
+    def _open(self, settings: Settings) -> None:
         self._held.enter_context(hold_folder(settings))
         self.database = Database(settings.database_url)
         self._held.callback(self.database.close)
@@ -66,6 +73,7 @@ class Platform:
         self.first_admin_token = self.accounts.first_start(settings.data)
         self.limits = Limits(settings)
         self.metrics = Metrics()
+        self._bring_files_in_order()
         corpus = settings.data / "corpus"
         self.domains = RegisteredDomains(self.database, self.files, self.trail, settings, corpus / "domains")
         self.domains.restore_copies()
@@ -87,6 +95,7 @@ class Platform:
             remove=self.shards.remove,
         )
         self.searches = Searches(self.database, self.trail, settings, settings.data / "searches", self.metrics)
+        self.accounts.on_last_revoked = self.searches.stop_all_of
         self.runner = Runner(
             self.searches,
             self.shards,
@@ -96,7 +105,6 @@ class Platform:
             seconds=settings.search_seconds,
         )
         self.publishing.tidy()
-        self.publishing.sweep({domain_file_name(digest) for digest in self.domains.digests()})
         self.metrics.gauge("datasets", "Datasets published.", self._count)
         self._described: LRUCache[str, Described] = LRUCache(DESCRIBED_BYTES, getsizeof=_size)
         self._described_lock = threading.Lock()
@@ -151,6 +159,29 @@ class Platform:
             return self.files.open(sketch_file_name(digest))
         except FileNotFoundError:
             raise NotFound("there is no sketch with this digest.", hint="It has just been withdrawn.") from None
+
+    def list_set_aside(self) -> list[SetAside]:
+        """Files that were found without a row in the database."""
+        return list_set_aside(self.files)
+
+    def restore_set_aside(self, digest: str, provider: str) -> Dataset:
+        """Publish a sketch that was set aside for the account that it is of; restricted, for nobody knows who may see it."""
+        content = take_out(self.files, digest)
+        found, _ = self.accept(Caller(provider, frozenset({"provider"})), content, visibility="restricted")
+        self.files.delete(PREFIX + sketch_file_name(digest))
+        return found
+
+    def _bring_files_in_order(self) -> None:
+        """What the database names and what is in the file store, brought together and told where they differ."""
+        found = bring_in_order(self.files, named_files(self.database))
+        self.missing_files = len(found.missing)
+        self.metrics.gauge(
+            "files_missing", "Files that the database names and that are nowhere.", lambda: self.missing_files
+        )
+        if found:
+            hint = "`saibot aside` lists them; is this the right database?"
+            told = {"set_aside": found.set_aside, "given_back": found.given_back, "missing": self.missing_files}
+            self.log.warning("files and database differ", hint=hint, first_missing=list(found.missing[:5]), **told)
 
     # -------------------------------------------------------------------------------------------- life
 

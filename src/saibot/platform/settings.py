@@ -37,6 +37,9 @@ class Settings(BaseSettings):
         default=20 << 30, ge=1, description="Bytes that one provider's sketches, all versions, may take."
     )
     domains_per_provider: int = Field(default=1_000, ge=1, description="Key domains that one provider may register.")
+    keys_per_provider: int = Field(
+        default=20_000_000, ge=1, description="Keys that one provider's key domains may have together."
+    )
     searches_per_requester: int = Field(
         default=20, ge=1, description="Searches that one requester may have queued or running at a time."
     )

@@ -72,6 +72,7 @@ class Runner:
             outcome = Outcome("failed", error)
         finally:
             self._busy.pop(number, None)
+            self._searches.count_time(row["account"], time.monotonic() - started)
         self._end(id, outcome)
         seconds = round(time.monotonic() - started, 3)
         code = None if outcome.error is None else outcome.error["code"]

@@ -1,7 +1,7 @@
 """Whose storage this is: one platform, in one process, for a data folder, a database and a file store.
 
 Two on one folder would sweep each other's uploads; two on one database would call each other's searches failed; and a
-platform with a new database would take somebody else's sketches for uploads that were cut off.
+platform with a new database would set somebody else's sketches aside.
 """
 
 from __future__ import annotations
