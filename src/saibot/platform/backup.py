@@ -29,7 +29,7 @@ from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import DOMAIN_FILE, SKETCH_FILE, FileStore, open_files
 from saibot.platform.storage.migrate import LATEST, migrate, revision, revisions
-from saibot.platform.storage.ownership import hold_database, hold_folder
+from saibot.platform.storage.ownership import DatabaseLease, hold_folder
 from saibot.platform.storage.tables import datasets, domains, terms, tokens, trail, versions
 from saibot.platform.storage.unavailable import told_in_a_line
 from saibot.safe_file import writing
@@ -90,7 +90,7 @@ def restore(settings: Settings, source: Path) -> BackedUp:
         held.enter_context(hold_folder(settings))
         database = Database(settings.database_url)
         held.callback(database.close)
-        held.enter_context(hold_database(database))
+        held.callback(DatabaseLease(database).close)
         archive = held.enter_context(_opened(source))
         manifest = _manifest(archive)
         if revision(database) not in (None, manifest["revision"]):

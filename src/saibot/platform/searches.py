@@ -209,6 +209,11 @@ class Searches:
             self._faded = moment
             return dict(self._served)
 
+    def under_way(self) -> int:
+        """How many searches are queued or running. Cheap: no database."""
+        with self._lock:
+            return len(self._live)
+
     def waiting(self) -> bool:
         with self._database.read() as connection:
             query = select(func.count()).select_from(searches).where(searches.c.status == "queued")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import threading
 from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO
@@ -34,7 +35,7 @@ from saibot.platform.shards import Shards
 from saibot.platform.storage.database import Database, SQLAlchemyError
 from saibot.platform.storage.files import open_files
 from saibot.platform.storage.migrate import migrate
-from saibot.platform.storage.ownership import check_files_are_ours, hold_database, hold_folder
+from saibot.platform.storage.ownership import DatabaseLease, check_files_are_ours, hold_folder
 from saibot.platform.storage.tables import datasets
 from saibot.platform.storage.unavailable import told_in_a_line
 from saibot.sketch import read_sketch
@@ -64,7 +65,8 @@ class Platform:
         self._held.enter_context(hold_folder(settings))
         self.database = Database(settings.database_url)
         self._held.callback(self.database.close)
-        self._held.enter_context(hold_database(self.database))
+        self.lease = DatabaseLease(self.database)
+        self._held.callback(self.lease.close)
         self.files = open_files(settings.files_address)
         check_files_are_ours(self.database, self.files)
         migrate(self.database)
@@ -78,7 +80,7 @@ class Platform:
         self.domains = RegisteredDomains(self.database, self.files, self.trail, settings, corpus / "domains")
         self.domains.restore_copies()
         self.catalog = Catalog(self.database)
-        self.shards = Shards(self.database, self.files, corpus, self.log)
+        self.shards = Shards(self.database, self.files, corpus, self.log, may_write=self.lease.keep)
         opened = OpenedCorpus(corpus)
         self.relatives = Relatives(self.catalog, self.files, self.domains.registry, opened)
         self.key_domains = KeyDomains(self.catalog, self.domains, opened)
@@ -103,9 +105,14 @@ class Platform:
             self.log,
             workers=settings.workers,
             seconds=settings.search_seconds,
+            memory=settings.search_bytes,
         )
         self.publishing.tidy()
         self.metrics.gauge("datasets", "Datasets published.", self._count)
+        self.metrics.gauge("searches_under_way", "Searches queued or running.", self.searches.under_way)
+        self.metrics.gauge("workers_alive", "Processes that search.", self.runner.alive)
+        free = lambda: float(shutil.disk_usage(settings.data).free)  # noqa: E731
+        self.metrics.gauge("disk_free_bytes", "Bytes free where the platform keeps its data.", free)
         self._described: LRUCache[str, Described] = LRUCache(DESCRIBED_BYTES, getsizeof=_size)
         self._described_lock = threading.Lock()
         self._stop = threading.Event()
@@ -210,8 +217,19 @@ class Platform:
         return self._stop.is_set()
 
     def healthy(self) -> bool:
+        """Whether the database answers."""
         with self.database.read() as connection:
             return bool(connection.execute(select(1)).scalar_one())
+
+    def ready(self) -> dict[str, bool]:
+        """Whether each part of the platform can do its work now: the database, room to write, and every file it names."""
+        return {
+            "database": self.healthy(),
+            "space": shutil.disk_usage(self.settings.data).free > 2 * self.settings.max_upload_bytes,
+            "files": not self.missing_files,
+            "lease": self.lease.keep(),
+            "started": self._keeper is not None and not self.stopping,
+        }
 
     def _keep(self) -> None:
         while not self._stop.wait(TIDY_SECONDS):
