@@ -63,7 +63,7 @@ def cli_page() -> str:
         "| `SAIBOT_CONFIG` | the configuration file: default platform, and a token for each |",
         "| `SAIBOT_CACHE` | folder of what was downloaded from platforms |",
         "| `SAIBOT_PLATFORM` | address of the platform |",
-        "| `SAIBOT_TOKEN` | token for it |",
+        "| `SAIBOT_TOKEN` | token for it, sent to no other address |",
         "",
     ]
     for name, command in commands():

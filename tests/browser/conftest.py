@@ -16,6 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pandas as pd
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
@@ -30,7 +31,7 @@ from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
 from saibot.sketch import KeyDomain, write_sketch
 from saibot.wire import Question
-from tests.support.serving import ADMIN, listening
+from tests.support.serving import ADMIN, listening, signed_in
 from tests.support.shared_tables import world
 
 CHROMIUM = Path("/usr/bin/chromium")
@@ -283,7 +284,8 @@ def visit(site: Site, browser: Browser, watch: Watch) -> Iterator[Open]:
         context = browser.new_context(viewport={"width": width, "height": 850}, color_scheme=scheme, **more)  # type: ignore[arg-type]
         contexts.append(context)
         if user is not None:
-            context.add_cookies([{"name": "saibot_session", "value": at.tokens[user], "url": at.address, "httpOnly": True}])
+            session = signed_in(httpx.Client(base_url=at.address), at.tokens[user])
+            context.add_cookies([{"name": "saibot_session", "value": session, "url": at.address, "httpOnly": True}])
         context.on("console", watch.console)
         context.on("weberror", lambda error: watch.problems.append(f"script: {error.error}"))
         context.on("request", watch.request)

@@ -11,9 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page
+
+from tests.support.serving import signed_in
 
 OUT = Path(__file__).parents[2] / "docs" / "screenshots"
 LOOKS = [(scheme, shape) for scheme in ("light", "dark") for shape in ("wide", "narrow")]
@@ -203,7 +206,15 @@ def test_take_the_first_day(scheme: str, shape: str, empty_site: Any, browser: B
 def take(browser: Browser, site: Any, user: str | None, scene: Scene, name: str, width: int, scheme: Any) -> None:
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
     if user is not None:
-        context.add_cookies([{"name": "saibot_session", "value": site.tokens[user], "url": site.address}])
+        context.add_cookies(
+            [
+                {
+                    "name": "saibot_session",
+                    "value": signed_in(httpx.Client(base_url=site.address), site.tokens[user]),
+                    "url": site.address,
+                }
+            ]
+        )
     page = context.new_page()
     page.set_default_timeout(120_000)
     scene(page, site)

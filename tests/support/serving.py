@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import httpx
 import uvicorn
 from fastapi import FastAPI
 
 from saibot.platform.accounts import Caller
 
 ADMIN = Caller("admin", frozenset({"admin"}), "t-admin")
+
+
+def signed_in(client: httpx.Client, token: str) -> str:
+    """The session that the sign-in page gives for a token; the client has it as well."""
+    code = re.search(r'name="csrf" value="([0-9a-f]+)"', client.get("/sign-in").text)
+    assert code is not None
+    answer = client.post("/sign-in", data={"csrf": code[1], "token": token, "next": "/"})
+    assert answer.status_code == 303, answer.text
+    return client.cookies["saibot_session"]
 
 
 @contextmanager

@@ -38,6 +38,7 @@ from saibot.cli import (
     search,
     searches,
     serve,
+    set_aside,
     split,
     synthesize,
     token,
@@ -57,7 +58,7 @@ PANELS = {
     "Providers": (init, plan, preview, privatize, inspect, ledger, publish, collect),
     "Individuals": (contribute,),
     "Requesters": (split, discover, search, searches, report, augment, synthesize, pack),
-    "Platforms": (serve, login, datasets, domains, open_table, token, backup),
+    "Platforms": (serve, login, datasets, domains, open_table, token, backup, set_aside),
     "Checking us": (audit, bench, reproduce),
 }
 for panel, modules in PANELS.items():

@@ -99,7 +99,7 @@ def _source(found: Augmented, corpus: Path | None, platform: str | None, *, fetc
     if address is None:
         raise InvalidInput("the values of this result are in the corpus that was searched.", hint="Name it with --corpus.")
     if fetch or not found.at_home:
-        with open_connection(address) as opened:
+        with open_connection(address, typed=platform is not None) as opened:
             if found.at_home:
                 typer.echo(f"--fetch: {opened.url} is asked for what is missing, and learns what was chosen.", err=True)
             Published(opened).fetch(found.result.columns)

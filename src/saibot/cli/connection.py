@@ -15,11 +15,11 @@ PlatformOption = Annotated[
 ]
 
 
-def open_connection(address: str | None) -> Platform:
-    """The platform that was named, or the default one, with the token that belongs to it."""
+def open_connection(address: str | None, *, typed: bool = True) -> Platform:
+    """The platform that was named, or the default one, with the token that belongs to it; see `saibot.client.connect`."""
     from saibot.client import connect
 
-    return connect(address)
+    return connect(address, typed=typed)
 
 
 def at_home(url: str) -> bool:

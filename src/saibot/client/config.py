@@ -86,15 +86,23 @@ def find_address(url: str | None = None) -> str | None:
     return checked_url(found) if found else None
 
 
-def connect(url: str | None = None, token: str | None = None) -> Platform:
-    """The platform that was named, or the default one, with the token that belongs to it."""
+def connect(url: str | None = None, token: str | None = None, *, typed: bool = True) -> Platform:
+    """The platform that was named, or the default one, with the token that belongs to it.
+
+    `typed`: the address was named by the user. One that a file names gets no token but its own from `saibot login`.
+    """
     address = find_address(url)
     if address is None:
         raise InvalidInput(
             "no platform was named.", hint="Give --platform ADDRESS, set SAIBOT_PLATFORM, or `saibot login ADDRESS` once."
         )
-    found = token or os.environ.get("SAIBOT_TOKEN") or Config.read().tokens.get(address)
-    return Platform(address, found)
+    config = Config.read()
+    given = os.environ.get("SAIBOT_TOKEN")
+    if given and token is None:
+        # It was given for one address: that of SAIBOT_PLATFORM, or the default one; else for what the user types beside it.
+        home = os.environ.get("SAIBOT_PLATFORM") or config.platform
+        token = given if (checked_url(home) == address if home else typed) else None
+    return Platform(address, token or config.tokens.get(address))
 
 
 def _text(value: str) -> str:

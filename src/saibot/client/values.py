@@ -50,6 +50,8 @@ class LookedUp:
 def looked_up(source: Corpus | ValueSource, column: NewColumn, key: RequestKey) -> LookedUp:
     """What a chosen column says of every finest key; of one that is not listed, what it says of all such keys together."""
     view, shard, row = _in_corpus(source, column, key) if isinstance(source, Corpus) else _in_sketches(source, column, key)
+    if shard.values.shape[1] != view.size:
+        raise InvalidInput(f"the values of {column.dataset!r} do not fit their list of keys.", hint="Search again.")
     # A shard holds deviations from the feature's mean.
     offset, scale, mean = (float(shard.numbers[number][row]) for number in ("offset", "scale", "mean"))
     values = (offset + scale * (mean + shard.values[row].astype(np.float64)))[view.index]

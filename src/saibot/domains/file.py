@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from saibot.domains.domain import KeyDomain
+from saibot.domains.domain import MAX_KEYS, KeyDomain
 from saibot.domains.minhash import PERMUTATIONS
 from saibot.errors import InvalidDomain
+from saibot.safe_arrow import read_arrow, read_schema
 
 FORMAT: Final = "saibot-domain"
 VERSION: Final = 1
@@ -97,31 +98,31 @@ def write_domain(domain: KeyDomain, card: DomainCard, *, signature: np.ndarray |
     return bytes(sink.getvalue())
 
 
-def read_card(source: pa.NativeFile | bytes, *, name: str) -> DomainCard:
+def read_card(source: pa.Buffer | bytes, *, name: str) -> DomainCard:
     """What the file is about; its keys are not looked at."""
-    with _sound(name), pa.ipc.open_file(source) as reader:
-        return _card(reader.schema)
+    with _sound(name):
+        return _card(_schema(source))
 
 
-def read_signature(source: pa.NativeFile | bytes, *, name: str) -> tuple[DomainCard, np.ndarray | None]:
+def read_signature(source: pa.Buffer | bytes, *, name: str) -> tuple[DomainCard, np.ndarray | None]:
     """The same, and the signature of its keys where the file has one."""
-    with _sound(name), pa.ipc.open_file(source) as reader:
-        content = (reader.schema.metadata or {}).get(SIGNATURE.encode())
+    with _sound(name):
+        schema = _schema(source)
+        content = (schema.metadata or {}).get(SIGNATURE.encode())
         found = None if content is None or len(content) != 4 * PERMUTATIONS else np.frombuffer(content, "<u4")
-        return _card(reader.schema), found
+        return _card(schema), found
 
 
-def read_domain(source: pa.NativeFile | bytes, *, name: str) -> tuple[DomainCard, KeyDomain]:
+def read_domain(source: bytes, *, name: str) -> tuple[DomainCard, KeyDomain]:
     """The domain, checked against its own digest; anything but a sound file raises InvalidDomain."""
-    with _sound(name), pa.ipc.open_file(source) as reader:
-        card = _card(reader.schema)
-        expected = ["key", *(f"parent:{parent.name}" for parent in card.parents)]
-        if reader.schema.names != expected or any(field.type != pa.string() for field in reader.schema):
+    with _sound(name):
+        card = _card(_schema(source))
+        read = read_arrow(pa.py_buffer(source), columns=1 + MAX_PARENTS, types=(pa.string(),))
+        if read.schema.names != ["key", *(f"parent:{parent.name}" for parent in card.parents)]:
             raise ValueError("columns")
-        if reader.num_record_batches != 1:
-            raise ValueError("batches")
-        batch = reader.get_batch(0)
-        batch.validate(full=True)
+        (batch,) = read.batches
+        if len(batch) != card.size or len(batch) > MAX_KEYS:
+            raise ValueError("keys")
         keys, *parents = (tuple(column.to_pylist()) for column in batch.columns)
         named = tuple((parent.name, column) for parent, column in zip(card.parents, parents, strict=True))
         domain = KeyDomain(card.id, card.version, keys, named)
@@ -139,6 +140,10 @@ def _sound(name: str) -> Iterator[None]:
             f"the key domain file {name} is cut off, damaged or of another format.",
             hint="Remove it and register the domain again.",
         ) from None
+
+
+def _schema(source: pa.Buffer | bytes) -> pa.Schema:
+    return read_schema(pa.py_buffer(source), columns=1 + MAX_PARENTS)
 
 
 def _card(schema: pa.Schema) -> DomainCard:

@@ -21,6 +21,7 @@ from saibot.domains.domain import KeyDomain
 from saibot.domains.errors import DomainConflict, UnknownDomain
 from saibot.domains.file import DomainCard, card_of, read_card, read_domain, write_domain
 from saibot.errors import InvalidDomain
+from saibot.safe_arrow import mapped
 from saibot.safe_file import create_safely, sync_folder
 
 SUFFIX = ".domain.arrow"
@@ -141,8 +142,7 @@ class DomainRegistry:
             if known is not None and known[0] == stamp and known[1] is not None:
                 return known[1]
         try:
-            with pa.memory_map(str(path)) as file:
-                card = read_card(file, name=name)
+            card = read_card(mapped(str(path)), name=name)
         except FileNotFoundError:
             return None
         except (OSError, pa.ArrowException):

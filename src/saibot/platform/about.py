@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import delete, insert, select, update
+from sqlalchemy.engine import RowMapping
 
 from saibot.platform.accounts import Caller
 from saibot.platform.audit_log import Trail
@@ -29,11 +30,16 @@ class SaidOfTables:
             found = connection.execute(query).first()
         return About() if found is None else About.model_validate_json(found.said)
 
-    def change(self, caller: Caller, id: str, said: About) -> About:
+    def check_may_change(self, caller: Caller, id: str) -> RowMapping:
+        """The dataset's row, if the caller may describe its table."""
         row = self._catalog.row(caller, id)
         caller.need("provider")
         if row["provider"] != caller.name:
             raise NotAllowed("only its provider describes a dataset.", hint="Ask the provider.")
+        return row
+
+    def change(self, caller: Caller, id: str, said: About) -> About:
+        row = self.check_may_change(caller, id)
         texts = (said.licence, said.contact, *said.tags, *said.more.splitlines())
         if any(map(has_control_characters, texts)):
             raise Unusable("what is said of a dataset holds control characters.", hint="Send plain text.")

@@ -10,7 +10,7 @@ import hashlib
 import re
 import secrets
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -30,6 +30,8 @@ from saibot.wire import Account, NewToken, Role, Token
 ROLES: tuple[Role, ...] = get_args(Role)
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$"
 PREFIX = "saibot_"
+SESSION_SECONDS = 12 * 3600.0
+SESSIONS_PER_ACCOUNT = 20
 REMEMBERED_SECONDS = 30.0  # how long a token is known without asking the database again
 
 
@@ -78,7 +80,9 @@ class Accounts:
         self._known: TTLCache[str, Caller] = TTLCache(100_000, REMEMBERED_SECONDS)
         self._used: set[str] = set()
         self._revocations = 0  # a look-up that began before one may have read what is no longer so
+        self._sessions: TTLCache[str, tuple[str, str]] = TTLCache(100_000, SESSION_SECONDS)  # hash -> token's hash, account
         self._lock = threading.Lock()
+        self.on_last_revoked: Callable[[str], object] = lambda account: None  # its last token was revoked
 
     def first_start(self, data: Path) -> str | None:
         """The text of the first admin token if there was none, also written to DATA/admin-token, readable by its owner."""
@@ -128,27 +132,72 @@ class Accounts:
             return [_shown(row) for row in connection.execute(query).mappings()]
 
     def revoke(self, caller: Caller, id: str) -> None:
-        """From now on the token is refused. Its account keeps what it has published."""
-        caller.need("admin")
+        """From now on the token is refused. Its account keeps what it has published. One's own, or as an admin anybody's."""
         with self._database.write() as connection:
             row = connection.execute(select(tokens).where(tokens.c.id == id)).mappings().first()
+            if row is None or not caller.signed_in or row["name"] != caller.name:
+                caller.need("admin")
             if row is None:
                 raise NotFound(f"there is no token {id}.", hint="List them: `saibot token list`, or GET /v1/tokens.")
             if row["revoked"] is None:
                 self._keep_an_admin(connection, id)
                 connection.execute(update(tokens).where(tokens.c.id == id).values(revoked=now()))
                 self._trail.note(connection, caller.name, "revoke token", id, {"name": row["name"]})
+            others = select(func.count()).select_from(tokens).where(tokens.c.name == row["name"], _valid())
+            last = not connection.execute(others).scalar_one()
         with self._lock:
             self._revocations += 1
             self._known.clear()
+        if last:
+            self.on_last_revoked(str(row["name"]))
+
+    def open_session(self, token: str) -> str:
+        """The text of a new session of a browser that signed in with a token. It opens pages, and is no token itself.
+
+        Sessions end by signing out, with their token, after half a day, and when the platform is restarted.
+        """
+        caller = self.caller_of(token)
+        text = secrets.token_urlsafe(32)
+        with self._lock:
+            mine = [one for one, (_, name) in self._sessions.items() if name == caller.name]
+            for oldest in mine[: len(mine) + 1 - SESSIONS_PER_ACCOUNT]:
+                del self._sessions[oldest]
+            self._sessions[_hash(text)] = (_hash(token), caller.name)
+        with self._database.write() as connection:
+            self._trail.note(connection, caller.name, "sign in", caller.token, {})
+        return text
+
+    def close_session(self, text: str | None) -> None:
+        """Sign out: from now on the session opens nothing, wherever a copy of it may be."""
+        with self._lock:
+            self._sessions.pop(_hash(text or ""), None)
+
+    def caller_of_session(self, text: str | None) -> Caller:
+        """The caller of a session. No session gives `NOBODY`; one that has ended is refused."""
+        if text is None:
+            return NOBODY
+        with self._lock:
+            key, _ = self._sessions.get(_hash(text), (None, ""))
+        if key is None:
+            raise NotSignedIn("the session has ended.", hint="Sign in again.")
+        return self._caller_by(key)
+
+    def session_remembered(self, text: str | None) -> bool:
+        """Whether the caller of a session is known without a look into the database."""
+        with self._lock:
+            key, _ = self._sessions.get(_hash(text or ""), (None, ""))
+            return key is None or key in self._known
 
     def caller_of(self, text: str | None) -> Caller:
         """The caller of a token. No token gives `NOBODY`; an unknown, revoked or expired one is refused."""
-        known = self.remembered(text)
-        if known is not None:
-            return known
-        assert text is not None
-        key = _hash(text)
+        return NOBODY if text is None else self._caller_by(_hash(text))
+
+    def _caller_by(self, key: str) -> Caller:
+        with self._lock:
+            known = self._known.get(key)
+            if known is not None:
+                self._used.add(known.token)
+                return known
         with self._lock:
             revocations = self._revocations
         caller = self._look_up(key)
@@ -167,6 +216,12 @@ class Accounts:
             if known is not None:
                 self._used.add(known.token)
             return known
+
+    def is_still(self, caller: Caller) -> bool:
+        """Whether the token that this caller came with still opens anything. Reads the database."""
+        query = select(func.count()).select_from(tokens).where(tokens.c.id == caller.token, _valid())
+        with self._database.read() as connection:
+            return bool(connection.execute(query).scalar_one())
 
     def note_uses(self) -> None:
         """Store which tokens were used since the last call of this. It is called from time to time, not at every use."""
@@ -213,6 +268,10 @@ def in_order(roles: Iterable[str]) -> tuple[Role, ...]:
     """The known roles among these, in the order of `ROLES`."""
     chosen = set(roles)
     return tuple(role for role in ROLES if role in chosen)
+
+
+def _valid() -> ColumnElement[bool]:
+    return tokens.c.revoked.is_(None) & _unexpired()
 
 
 def _unexpired() -> ColumnElement[bool]:

@@ -29,7 +29,7 @@ from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import DOMAIN_FILE, SKETCH_FILE, FileStore, open_files
 from saibot.platform.storage.migrate import LATEST, migrate, revision, revisions
-from saibot.platform.storage.ownership import hold_database, hold_folder
+from saibot.platform.storage.ownership import DatabaseLease, hold_folder
 from saibot.platform.storage.tables import datasets, domains, terms, tokens, trail, versions
 from saibot.platform.storage.unavailable import told_in_a_line
 from saibot.safe_file import writing
@@ -72,6 +72,7 @@ def backup(settings: Settings, target: Path) -> BackedUp:
     target.parent.mkdir(parents=True, exist_ok=True)
     with writing(target) as temporary, tarfile.open(temporary, mode="w") as archive:
         names, left_out = _write_files(archive, files, rows)
+        _check_gone(settings, left_out)
         _leave_out(rows, left_out)
         for table in TABLES:
             lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows[table.name])
@@ -89,7 +90,7 @@ def restore(settings: Settings, source: Path) -> BackedUp:
         held.enter_context(hold_folder(settings))
         database = Database(settings.database_url)
         held.callback(database.close)
-        held.enter_context(hold_database(database))
+        held.callback(DatabaseLease(database).close)
         archive = held.enter_context(_opened(source))
         manifest = _manifest(archive)
         if revision(database) not in (None, manifest["revision"]):
@@ -138,15 +139,39 @@ def _write_files(
     for digest in dict.fromkeys(row["digest"] for row in rows["versions"]):
         try:
             with files.open(sketch_file_name(digest)) as file:
-                _add(archive, f"files/{sketch_file_name(digest)}", file.read())
+                content = _checked(sketch_file_name(digest), file.read(), of="the platform")
+            _add(archive, f"files/{sketch_file_name(digest)}", content)
             names.append(sketch_file_name(digest))
         except FileNotFoundError:
             gone.add(digest)
     for digest in dict.fromkeys(row["digest"] for row in rows["domains"]):
-        with files.open(domain_file_name(digest)) as file:
-            _add(archive, f"files/{domain_file_name(digest)}", file.read())
+        try:
+            with files.open(domain_file_name(digest)) as file:
+                content = _checked(domain_file_name(digest), file.read(), of="the platform")
+        except FileNotFoundError:
+            hint = "Restore it from an earlier backup."
+            raise InvalidInput(
+                f"the key domain {digest[:12]} is not in the file store: no backup was made.", hint=hint
+            ) from None
+        _add(archive, f"files/{domain_file_name(digest)}", content)
         names.append(domain_file_name(digest))
     return names, gone
+
+
+def _check_gone(settings: Settings, gone: set[str]) -> None:
+    """Files that are not there belong to datasets that were withdrawn meanwhile, or the backup would hide a loss."""
+    database = Database(settings.database_url)
+    try:
+        live = select(versions.c.digest).join(datasets, datasets.c.number == versions.c.dataset)
+        with database.read() as connection:
+            still = {row.digest for row in connection.execute(live.where(datasets.c.state == "live"))}
+    finally:
+        database.close()
+    if lost := sorted(gone & still):
+        raise InvalidInput(
+            f"{len(lost)} sketches of the database are not in the file store, such as {lost[0][:12]}: no backup was made.",
+            hint="`saibot aside` lists what a start has moved away; else restore the files from an earlier backup.",
+        )
 
 
 def _leave_out(rows: dict[str, list[dict[str, Any]]], gone: set[str]) -> None:
@@ -171,7 +196,7 @@ def _opened(source: Path) -> tarfile.TarFile:
         raise InvalidInput(f"{source} is no backup, or it is cut off.", hint="`saibot backup FILE` writes one.") from None
 
 
-def _checked(name: Any, content: bytes) -> bytes:
+def _checked(name: Any, content: bytes, *, of: str = "the backup") -> bytes:
     """The content, if the name is one that the platform gives to files, and the content is what it was given for."""
     text = name if isinstance(name, str) else ""
     try:
@@ -183,9 +208,7 @@ def _checked(name: Any, content: bytes) -> bytes:
     except (InvalidSketch, InvalidDomain):
         is_right = False
     if not is_right:
-        raise InvalidInput(
-            "the backup holds a file that is not the platform's own, or is damaged.", hint="Use another backup."
-        )
+        raise InvalidInput(f"{of} holds a file that is not the platform's own, or is damaged.", hint="Use another backup.")
     return content
 
 

@@ -12,7 +12,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from sqlalchemy import Connection, func, insert, select
+from cachetools import LRUCache
+from sqlalchemy import Connection, delete, func, insert, select
 from sqlalchemy.engine import RowMapping
 
 from saibot.domains import DomainRegistry
@@ -23,18 +24,20 @@ from saibot.errors import InvalidDomain
 from saibot.platform.accounts import Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.clock import now
-from saibot.platform.errors import Conflict, NotFound, OverQuota, Unusable
+from saibot.platform.describe import plain
+from saibot.platform.errors import Conflict, NotAllowed, NotFound, OverQuota, Unusable
 from saibot.platform.pagination import Page, Place
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import FileStore
-from saibot.platform.storage.tables import domains
+from saibot.platform.storage.tables import domains, terms
 from saibot.platform.validation import has_control_characters
 from saibot.sketch import KeyDomain
 from saibot.wire import Domain
 
 ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
 MAX_LEVELS = 20
+REMEMBERED_BYTES = 64 << 20
 
 
 class RegisteredDomains:
@@ -45,6 +48,8 @@ class RegisteredDomains:
         self.registry = DomainRegistry(folder)
         # Two ids may name one file; whoever deletes it after a failure must not meet somebody who is about to name it.
         self._naming = threading.Lock()
+        self._texts: LRUCache[str, bytes] = LRUCache(REMEMBERED_BYTES, getsizeof=len)  # as CSV, by digest
+        self._texts_lock = threading.Lock()  # held while one is made: fifty who ask at once cost as much as one
 
     def register(self, caller: Caller, id: str, version: int, content: bytes) -> tuple[Domain, bool]:
         """The domain's facts, and whether it is new."""
@@ -91,8 +96,37 @@ class RegisteredDomains:
         return _shown(row)
 
     def file(self, id: str, version: int) -> bytes:
-        """The keys as CSV."""
-        return domain_to_csv(self.get(id, version))
+        """The keys as CSV, made once and remembered as long as there is room."""
+        digest = self.show(id, version).digest
+        with self._texts_lock:
+            known = self._texts.get(digest)
+            if known is None:
+                known = domain_to_csv(self._read(digest))
+                with suppress(ValueError):  # larger than the whole memory for them
+                    self._texts[digest] = known
+        return known
+
+    def remove(self, caller: Caller, id: str, version: int) -> None:
+        """Forget a domain that no dataset names; by whoever registered it, or an admin."""
+        row = self._row(id, version)
+        if row is None:
+            raise NotFound(f"no key domain {id!r} version {version} is registered.", hint="GET /v1/domains lists them.")
+        if not caller.has("admin"):
+            caller.need("provider")
+            if row["account"] != caller.name:
+                raise NotAllowed("only whoever registered a key domain, or an admin, removes it.", hint="Ask them.")
+        with self._naming:
+            with self._database.write() as connection:
+                used = select(func.count()).select_from(terms).where(terms.c.term == f"d:{plain(id)}")
+                if connection.execute(used).scalar_one():
+                    raise Conflict(f"datasets here have the key domain {id!r}.", hint="It can go when they are withdrawn.")
+                connection.execute(delete(domains).where(domains.c.id == id, domains.c.version == version))
+                self._trail.note(connection, caller.name, "remove domain", f"{id}/{version}", {"digest": row["digest"]})
+            if not self.known(row["digest"]):
+                self._files.delete(file_name(row["digest"]))
+        self.registry.remove(id, version)
+        with self._texts_lock:
+            self._texts.pop(row["digest"], None)
 
     def get(self, id: str, version: int) -> KeyDomain:
         return self._read(self.show(id, version).digest)
@@ -115,11 +149,8 @@ class RegisteredDomains:
                 self.registry.remove(id, version)
         for (id, version), digest in wanted.items():
             if have.get((id, version)) != digest:
-                self.registry.register(self._read(digest, id=id, version=version))
-
-    def digests(self) -> set[str]:
-        with self._database.read() as connection:
-            return {row.digest for row in connection.execute(select(domains.c.digest))}
+                with suppress(FileNotFoundError):  # told by whoever brings files and database together
+                    self.registry.register(self._read(digest, id=id, version=version))
 
     # -------------------------------------------------------------------------------------------- inside
 
@@ -131,17 +162,23 @@ class RegisteredDomains:
     def _enter(self, caller: Caller, domain: KeyDomain, content: bytes) -> RowMapping | None:
         """The row of somebody who was faster, if there is one. Who may not register leaves no file behind."""
         with self._database.read() as connection:
-            self._check_quota(connection, caller)
+            self._check_quota(connection, caller, len(domain))
         self._files.put(file_name(domain.digest), content)
         try:
             return self._insert(caller, domain)
         except BaseException:
-            with suppress(Exception):  # what stays behind is swept at the next start
+            with suppress(Exception):  # what stays behind is set aside at the next start
                 if not self.known(domain.digest):
                     self._files.delete(file_name(domain.digest))
             raise
 
-    def _check_quota(self, connection: Connection, caller: Caller) -> None:
+    def _check_quota(self, connection: Connection, caller: Caller, keys: int) -> None:
+        used = select(func.coalesce(func.sum(domains.c.size), 0)).where(domains.c.account == caller.name)
+        if int(connection.execute(used).scalar_one()) + keys > self._settings.keys_per_provider:
+            raise OverQuota(
+                f"the key domains of {caller.name} would have more than {self._settings.keys_per_provider:,} keys.",
+                hint="Remove domains that are no longer needed, or ask the platform's admin for more.",
+            )
         count = select(func.count()).select_from(domains).where(domains.c.account == caller.name)
         if connection.execute(count).scalar_one() >= self._settings.domains_per_provider:
             raise OverQuota(
@@ -167,7 +204,7 @@ class RegisteredDomains:
             present = connection.execute(query).mappings().first()
             if present is not None:
                 return present
-            self._check_quota(connection, caller)
+            self._check_quota(connection, caller, len(domain))
             connection.execute(insert(domains).values(row))
             self._trail.note(
                 connection, caller.name, "register domain", f"{domain.id}/{domain.version}", {"size": len(domain)}

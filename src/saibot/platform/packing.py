@@ -18,6 +18,7 @@ from saibot.search.index import CorpusIndex
 from saibot.sketch import SUFFIX, KeyDomain, Sketch, read_sketch
 
 MERGED_AT = 8  # shards of about one size
+READ_TOGETHER = 16 << 20  # bytes of sketches that are in memory at a time
 LARGEST = 64 << 20  # bytes of a shard that is still merged with others: a withdrawal rewrites at most this
 
 
@@ -36,17 +37,32 @@ class Packing:
         if CorpusIndex(self.folder).stamp() != self.corpus.stamp:  # another process had its turn meanwhile
             self.corpus = Corpus(self.folder)
         refused: list[tuple[str, str]] = []
-        sketches = list(self._readable(add, refused))
-        if sketches:
+        for some in self._together(add):
+            sketches = list(self._readable(some, refused))
             refused += [(one.digest, one.reason) for one in self.corpus.add(sketches, self._levels(sketches))]
         for digest in remove:
             self.corpus.remove(digest)
             (self.folder / "sketches" / f"{digest}{SUFFIX}").unlink(missing_ok=True)
         for prepared in install:
             self.corpus.install(prepared)
-        if sketches:
+        if add:
             self._merge()
         return {"size": len(self.corpus), "refused": refused}
+
+    def _together(self, digests: Sequence[str]) -> Iterable[list[str]]:
+        """Few enough at a time that their files are at most READ_TOGETHER bytes: a large one comes by itself."""
+        some: list[str] = []
+        size = 0
+        for digest in digests:
+            with suppress(FileNotFoundError):  # withdrawn meanwhile
+                bytes = (self.folder / "sketches" / f"{digest}{SUFFIX}").stat().st_size
+                if some and size + bytes > READ_TOGETHER:
+                    yield some
+                    some, size = [], 0
+                some.append(digest)
+                size += bytes
+        if some:
+            yield some
 
     def _readable(self, digests: Sequence[str], refused: list[tuple[str, str]]) -> Iterable[Sketch]:
         for digest in digests:

@@ -26,7 +26,7 @@ from saibot.platform.describe import terms_of
 from saibot.platform.errors import Conflict, NotAllowed, OverQuota, Unusable
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.files import FileStore, is_own
+from saibot.platform.storage.files import FileStore
 from saibot.platform.storage.tables import datasets, terms, versions
 from saibot.platform.validation import accepted_sketch
 from saibot.sketch import SUFFIX, Sketch
@@ -131,15 +131,6 @@ class Publishing:
             self._leave(row.number, by="expiry" if row.state == "live" else None)
         return len(rows)
 
-    def sweep(self, keep: set[str]) -> int:
-        """Delete our files that nothing names, left by uploads that were cut off; only safe while nobody publishes."""
-        with self._database.read() as connection:
-            named = {file_name(row.digest) for row in connection.execute(select(versions.c.digest).distinct())}
-        strays = [name for name in self._files.names() if is_own(name) and name not in named and name not in keep]
-        for name in strays:
-            self._files.delete(name)
-        return len(strays)
-
     # -------------------------------------------------------------------------------------------- inside
 
     def _enter(
@@ -206,7 +197,7 @@ class Publishing:
 
     def _drop_unnamed(self, digest: str) -> None:
         """After a publication that failed: its file goes unless another dataset has the same sketch."""
-        with suppress(Exception):  # what stays behind is swept at the next start; the first error is the one to tell
+        with suppress(Exception):  # what stays behind is set aside at the next start; the first error is the one to tell
             with self._database.read() as connection:
                 named = connection.execute(select(versions.c.digest).where(versions.c.digest == digest)).first()
             if named is None:

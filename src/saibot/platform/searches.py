@@ -10,12 +10,13 @@ import json
 import secrets
 import shutil
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.engine import RowMapping
 
 from saibot.platform.accounts import Caller
@@ -34,6 +35,8 @@ from saibot.wire import ErrorFacts, Question, Search
 from saibot.wire.search import OVER, Progress
 
 RESULT = "result.json"
+HALF_LIFE = 600.0  # seconds in which half of what an account was served is forgotten
+SET_ASIDE = ".set-aside-"  # before the name of a folder that the database does not know
 STATUSES = ("queued", "running", *OVER)
 
 
@@ -56,6 +59,9 @@ class Searches:
         folder.mkdir(parents=True, exist_ok=True)
         self._live: dict[str, Live] = {}
         self._lock = threading.Lock()
+        self._asking = threading.Lock()  # counting and entering are one step, on Postgres too
+        self._served: dict[str, float] = {}  # account -> seconds of workers' time, fading
+        self._faded = time.monotonic()
         self.submitted = threading.Condition(self._lock)
         self._after_a_restart()
 
@@ -71,7 +77,8 @@ class Searches:
             have = ", ".join(sketch.features[:20])
             raise Unusable("the training sketch does not have the target among its features.", hint=f"It has {have}.")
         test_bytes = None if test is None else accepted_sketch(test, accept_unsafe=unsafe)[1]
-        self._check_quota(caller)
+        with self._database.read() as connection:
+            self._check_quota(connection, caller)
         id = f"s{secrets.token_hex(12)}"
         folder = self.folder / id
         row = {
@@ -89,7 +96,8 @@ class Searches:
             if test_bytes is not None:
                 write_safely(folder / "test.saibot", test_bytes)
             sync_folder(self.folder)
-            with self._database.write() as connection:
+            with self._asking, self._database.write() as connection:
+                self._check_quota(connection, caller)  # again where it counts: sixty may ask at once
                 connection.execute(insert(searches).values(row))
                 self._trail.note(connection, caller.name, "ask", id, {"target": target})
         except BaseException:
@@ -139,18 +147,30 @@ class Searches:
             raise NotFound("the result has expired.", hint="Ask again.") from None
 
     def cancel(self, caller: Caller, id: str) -> Search | None:
-        """Stop it if it is under way (and how it stands), else remove it with its result (None)."""
-        row = self._own(caller, id)
+        """Stop it if it is under way (and how it stands), else remove it with its result (None).
+
+        An admin can stop anybody's search; what is over is its requester's to remove.
+        """
+        row = self._row(caller, id)
+        if row["status"] in OVER or not caller.has("admin"):
+            self._own(caller, id)
         if row["status"] in OVER:
             self._remove([id])
             return None
-        with self._lock:
-            live = self._live.get(id)
-            if live is not None:
-                live.cancelled = True
-        if row["status"] == "queued" and self._take(id, "cancelled"):
-            self._ended(id, Outcome("cancelled"))
+        if row["account"] != caller.name:
+            with self._database.write() as connection:
+                self._trail.note(connection, caller.name, "cancel search", id, {"requester": row["account"]})
+        self._stop(row)
         return self.show(caller, id)
+
+    def stop_all_of(self, account: str) -> int:
+        """Stop every search of an account that is under way, as its last token has ended; how many there were."""
+        mine = (searches.c.account == account) & searches.c.status.in_(("queued", "running"))
+        with self._database.read() as connection:
+            rows = connection.execute(select(searches).where(mine)).mappings().all()
+        for row in rows:
+            self._stop(row)
+        return len(rows)
 
     def peek(self, caller: Caller, id: str) -> tuple[str, float | None] | None:
         """Stage and part while it is queued or running; None when it is over. Cheap: no database."""
@@ -161,16 +181,38 @@ class Searches:
     # -------------------------------------------------------------------------------------------- for the runner
 
     def next(self, busy: Sequence[str]) -> RowMapping | None:
-        """The oldest queued search of whoever has fewest running, now marked as running."""
+        """The oldest queued search of whoever has fewest running and was served least of late, now marked as running."""
         with self._database.read() as connection:
-            query = select(searches).where(searches.c.status == "queued").order_by(searches.c.number).limit(500)
+            first = select(func.min(searches.c.number)).where(searches.c.status == "queued").group_by(searches.c.account)
+            query = select(searches).where(searches.c.number.in_(first)).order_by(searches.c.number)
             rows = connection.execute(query).mappings().all()
-        for row in sorted(rows, key=lambda row: (busy.count(row["account"]), row["number"])):
+        served = self._served_of_late()
+        turn = lambda row: (busy.count(row["account"]), served.get(row["account"], 0.0), row["number"])  # noqa: E731
+        for row in sorted(rows, key=turn):
             with self._lock:
                 self._live.setdefault(row["id"], Live(row["id"], row["stage"], None))
             if self._take(row["id"], "running"):
                 return row
         return None
+
+    def count_time(self, account: str, seconds: float) -> None:
+        """A worker was busy for this account for so long."""
+        with self._lock:
+            self._served[account] = self._served.get(account, 0.0) + seconds
+
+    def _served_of_late(self) -> dict[str, float]:
+        """Seconds that workers gave to each account; half of them are forgotten every ten minutes."""
+        with self._lock:
+            moment = time.monotonic()
+            factor = 0.5 ** ((moment - self._faded) / HALF_LIFE)
+            self._served = {name: left for name, before in self._served.items() if (left := before * factor) > 0.01}
+            self._faded = moment
+            return dict(self._served)
+
+    def under_way(self) -> int:
+        """How many searches are queued or running. Cheap: no database."""
+        with self._lock:
+            return len(self._live)
 
     def waiting(self) -> bool:
         with self._database.read() as connection:
@@ -216,6 +258,9 @@ class Searches:
             query = select(searches.c.id).where(old, searches.c.status.in_(OVER)).limit(1000)
             ids = [row.id for row in connection.execute(query)]
         self._remove(ids)
+        for path in self.folder.glob(f"{SET_ASIDE}*"):
+            if path.stat().st_mtime < time.time() - self._settings.result_days * 86400:
+                shutil.rmtree(path, ignore_errors=True)
         return len(ids)
 
     # -------------------------------------------------------------------------------------------- inside
@@ -235,22 +280,29 @@ class Searches:
         known = {row.id: row.status for row in rows}
         for path in self.folder.iterdir():
             if path.name not in known:
-                shutil.rmtree(path, ignore_errors=True)
+                _set_aside(path)
             elif known[path.name] in OVER:
                 _forget_request(path)
         for id, status in known.items():
             if status == "queued":
                 self._live[id] = Live(id, "waiting for a free worker", None)
 
-    def _check_quota(self, caller: Caller) -> None:
+    def _check_quota(self, connection: Connection, caller: Caller) -> None:
         mine = (searches.c.account == caller.name) & searches.c.status.in_(("queued", "running"))
-        with self._database.read() as connection:
-            count = connection.execute(select(func.count()).select_from(searches).where(mine)).scalar_one()
+        count = connection.execute(select(func.count()).select_from(searches).where(mine)).scalar_one()
         if count >= self._settings.searches_per_requester:
             raise OverQuota(
                 f"{caller.name} has {count} searches under way, the most allowed.",
                 hint="Wait until one is over, or cancel one.",
             )
+
+    def _stop(self, row: RowMapping) -> None:
+        with self._lock:
+            live = self._live.get(row["id"])
+            if live is not None:
+                live.cancelled = True
+        if row["status"] == "queued" and self._take(row["id"], "cancelled"):
+            self._ended(row["id"], Outcome("cancelled"))
 
     def _take(self, id: str, status: str) -> bool:
         """Move a queued search on; False if somebody else was faster."""
@@ -315,6 +367,13 @@ class Searches:
             target=row["target"],
             error=None if row["error"] is None else ErrorFacts.model_validate_json(row["error"]),
         )
+
+
+def _set_aside(folder: Path) -> None:
+    """A folder that the database does not know, which may be an older one: kept for a while, with the name it had."""
+    if not folder.name.startswith(SET_ASIDE):
+        folder.rename(folder.with_name(SET_ASIDE + folder.name))
+        folder.with_name(SET_ASIDE + folder.name).touch()
 
 
 def _forget_request(folder: Path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import threading
-from contextlib import ExitStack
-from functools import lru_cache
+from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO
 
+from cachetools import LRUCache
 from sqlalchemy import func, select
 
 from saibot.platform.about import SaidOfTables
@@ -16,7 +17,6 @@ from saibot.platform.accounts import Accounts, Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.catalog import Catalog
 from saibot.platform.domains import RegisteredDomains
-from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.errors import NotFound
 from saibot.platform.jobs.runner import Runner
 from saibot.platform.key_domains import KeyDomains
@@ -29,20 +29,23 @@ from saibot.platform.publishing import Publishing, Visibility
 from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.relatives import Relatives
 from saibot.platform.searches import Searches
+from saibot.platform.set_aside import PREFIX, SetAside, bring_in_order, list_set_aside, named_files, take_out
 from saibot.platform.settings import Settings
 from saibot.platform.shards import Shards
 from saibot.platform.storage.database import Database, SQLAlchemyError
 from saibot.platform.storage.files import open_files
 from saibot.platform.storage.migrate import migrate
-from saibot.platform.storage.ownership import check_files_are_ours, hold_database, hold_folder
+from saibot.platform.storage.ownership import DatabaseLease, check_files_are_ours, hold_folder
 from saibot.platform.storage.tables import datasets
 from saibot.platform.storage.unavailable import told_in_a_line
 from saibot.sketch import read_sketch
 from saibot.wire import Dataset, Domain, Question, Search
+from saibot.wire.dataset import ShownFeature
 
 TIDY_SECONDS = 60.0
-PROFILES = 4096  # kept in memory
+DESCRIBED_BYTES = 64 << 20  # of features and profiles, kept in memory
 PROFILED_FEATURES = 100
+Described = tuple[str, str | None, tuple[str, ...]]
 
 
 class Platform:
@@ -52,10 +55,18 @@ class Platform:
         self.settings = settings
         self.log = log or Log(settings.log_level)
         self._held = ExitStack()
+        try:
+            self._open(settings)
+        except BaseException:
+            self._held.close()  # whoever tries again must not find this one in the way
+            raise
+
+    def _open(self, settings: Settings) -> None:
         self._held.enter_context(hold_folder(settings))
         self.database = Database(settings.database_url)
         self._held.callback(self.database.close)
-        self._held.enter_context(hold_database(self.database))
+        self.lease = DatabaseLease(self.database)
+        self._held.callback(self.lease.close)
         self.files = open_files(settings.files_address)
         check_files_are_ours(self.database, self.files)
         migrate(self.database)
@@ -64,11 +75,12 @@ class Platform:
         self.first_admin_token = self.accounts.first_start(settings.data)
         self.limits = Limits(settings)
         self.metrics = Metrics()
+        self._bring_files_in_order()
         corpus = settings.data / "corpus"
         self.domains = RegisteredDomains(self.database, self.files, self.trail, settings, corpus / "domains")
         self.domains.restore_copies()
         self.catalog = Catalog(self.database)
-        self.shards = Shards(self.database, self.files, corpus, self.log)
+        self.shards = Shards(self.database, self.files, corpus, self.log, may_write=self.lease.keep)
         opened = OpenedCorpus(corpus)
         self.relatives = Relatives(self.catalog, self.files, self.domains.registry, opened)
         self.key_domains = KeyDomains(self.catalog, self.domains, opened)
@@ -85,6 +97,7 @@ class Platform:
             remove=self.shards.remove,
         )
         self.searches = Searches(self.database, self.trail, settings, settings.data / "searches", self.metrics)
+        self.accounts.on_last_revoked = self.searches.stop_all_of
         self.runner = Runner(
             self.searches,
             self.shards,
@@ -92,11 +105,16 @@ class Platform:
             self.log,
             workers=settings.workers,
             seconds=settings.search_seconds,
+            memory=settings.search_bytes,
         )
         self.publishing.tidy()
-        self.publishing.sweep({domain_file_name(digest) for digest in self.domains.digests()})
         self.metrics.gauge("datasets", "Datasets published.", self._count)
-        self._profile = lru_cache(PROFILES)(self._compute_profile)
+        self.metrics.gauge("searches_under_way", "Searches queued or running.", self.searches.under_way)
+        self.metrics.gauge("workers_alive", "Processes that search.", self.runner.alive)
+        free = lambda: float(shutil.disk_usage(settings.data).free)  # noqa: E731
+        self.metrics.gauge("disk_free_bytes", "Bytes free where the platform keeps its data.", free)
+        self._described: LRUCache[str, Described] = LRUCache(DESCRIBED_BYTES, getsizeof=_size)
+        self._described_lock = threading.Lock()
         self._stop = threading.Event()
         self._keeper: threading.Thread | None = None
 
@@ -116,7 +134,8 @@ class Platform:
     def withdraw(self, caller: Caller, id: str) -> None:
         self.publishing.withdraw(caller, id)
         self.said.sweep()
-        self._profile.cache_clear()
+        with self._described_lock:
+            self._described.clear()
 
     def confirm(self, caller: Caller, id: str, digest: str) -> Dataset:
         return self.publishing.confirm(caller, id, digest)
@@ -130,14 +149,15 @@ class Platform:
     def show(self, caller: Caller, id: str) -> dict[str, Any]:
         """The dataset with its versions, its private profile, and what people should know about it."""
         document = self.catalog.show(caller, id)
-        text, remarks = self._profile(document["digest"])
+        features, text, remarks = self._profile(document["digest"])
         parts = document["key"]["parts"] if document["key"] else []
         unknown = [part["domain"] for part in parts if not self._knows(part)]
         notes = [
             *remarks,
             *(f"the key domain {name!r} is not registered here; the sketch lists its keys" for name in unknown),
         ]
-        return document | {"profile": None if text is None else json.loads(text), "notes": notes}
+        found = None if text is None else json.loads(text)
+        return document | {"features": json.loads(features), "profile": found, "notes": notes}
 
     def open_sketch(self, caller: Caller, digest: str) -> BinaryIO:
         """A published sketch's file."""
@@ -146,6 +166,29 @@ class Platform:
             return self.files.open(sketch_file_name(digest))
         except FileNotFoundError:
             raise NotFound("there is no sketch with this digest.", hint="It has just been withdrawn.") from None
+
+    def list_set_aside(self) -> list[SetAside]:
+        """Files that were found without a row in the database."""
+        return list_set_aside(self.files)
+
+    def restore_set_aside(self, digest: str, provider: str) -> Dataset:
+        """Publish a sketch that was set aside for the account that it is of; restricted, for nobody knows who may see it."""
+        content = take_out(self.files, digest)
+        found, _ = self.accept(Caller(provider, frozenset({"provider"})), content, visibility="restricted")
+        self.files.delete(PREFIX + sketch_file_name(digest))
+        return found
+
+    def _bring_files_in_order(self) -> None:
+        """What the database names and what is in the file store, brought together and told where they differ."""
+        found = bring_in_order(self.files, named_files(self.database))
+        self.missing_files = len(found.missing)
+        self.metrics.gauge(
+            "files_missing", "Files that the database names and that are nowhere.", lambda: self.missing_files
+        )
+        if found:
+            hint = "`saibot aside` lists them; is this the right database?"
+            told = {"set_aside": found.set_aside, "given_back": found.given_back, "missing": self.missing_files}
+            self.log.warning("files and database differ", hint=hint, first_missing=list(found.missing[:5]), **told)
 
     # -------------------------------------------------------------------------------------------- life
 
@@ -174,8 +217,19 @@ class Platform:
         return self._stop.is_set()
 
     def healthy(self) -> bool:
+        """Whether the database answers."""
         with self.database.read() as connection:
             return bool(connection.execute(select(1)).scalar_one())
+
+    def ready(self) -> dict[str, bool]:
+        """Whether each part of the platform can do its work now: the database, room to write, and every file it names."""
+        return {
+            "database": self.healthy(),
+            "space": shutil.disk_usage(self.settings.data).free > 2 * self.settings.max_upload_bytes,
+            "files": not self.missing_files,
+            "lease": self.lease.keep(),
+            "started": self._keeper is not None and not self.stopping,
+        }
 
     def _keep(self) -> None:
         while not self._stop.wait(TIDY_SECONDS):
@@ -219,7 +273,17 @@ class Platform:
         ships = vocabulary is not None and vocabulary.digest == part["digest"]
         return ships or self.domains.known(part["digest"]) or generated_domain(part["domain"]) is not None
 
-    def _compute_profile(self, digest: str) -> tuple[str | None, tuple[str, ...]]:
+    def _profile(self, digest: str) -> Described:
+        with self._described_lock:
+            known = self._described.get(digest)
+        if known is None:
+            known = self._compute_profile(digest)
+            with self._described_lock, suppress(ValueError):  # larger than the whole memory for them
+                self._described[digest] = known
+        return known
+
+    def _compute_profile(self, digest: str) -> Described:
+        """The features of a sketch and its profile, each as JSON, and what is to be said about them."""
         from saibot.estimate.profile import DRAWS, profile
 
         try:
@@ -228,11 +292,18 @@ class Platform:
         except FileNotFoundError:
             raise NotFound("there is no sketch with this digest.", hint="It has just been withdrawn.") from None
         width = len(sketch.features)
+        shown = [ShownFeature.model_validate(one.model_dump(), extra="ignore").to_json() for one in sketch.header.features]
+        features = json.dumps(shown, separators=(",", ":"))
         if width > PROFILED_FEATURES:
-            return None, (f"a profile is made for up to {PROFILED_FEATURES} features",)
+            return features, None, (f"a profile is made for up to {PROFILED_FEATURES} features",)
         # Draws are products of all pairs of features: fewer of them keep memory in bounds for wide sketches.
         found = profile(sketch, draws=max(200, min(DRAWS, 2_000_000 // width**2)))
-        return json.dumps(found.to_json(), separators=(",", ":")), ()
+        return features, json.dumps(found.to_json(), separators=(",", ":"), allow_nan=False), ()
+
+
+def _size(described: Described) -> int:
+    features, text, _ = described
+    return len(features) + len(text or "")
 
 
 def open_platform(settings: Settings) -> Platform:

@@ -37,6 +37,9 @@ class Settings(BaseSettings):
         default=20 << 30, ge=1, description="Bytes that one provider's sketches, all versions, may take."
     )
     domains_per_provider: int = Field(default=1_000, ge=1, description="Key domains that one provider may register.")
+    keys_per_provider: int = Field(
+        default=20_000_000, ge=1, description="Keys that one provider's key domains may have together."
+    )
     searches_per_requester: int = Field(
         default=20, ge=1, description="Searches that one requester may have queued or running at a time."
     )
@@ -50,6 +53,9 @@ class Settings(BaseSettings):
         default_factory=lambda: max(1, (os.cpu_count() or 2) - 1), ge=1, le=64, description="Searches that run at a time."
     )
     search_seconds: float = Field(default=900, gt=0, description="A search that takes longer is stopped.")
+    search_bytes: int = Field(
+        default=4 << 30, ge=256 * MIB, description="Memory that one search may allocate; shards that it maps do not count."
+    )
     result_days: float = Field(default=7, gt=0, description="Days that a search and its result are kept.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least severity logged.")
 

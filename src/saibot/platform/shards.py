@@ -47,9 +47,18 @@ _REST = ("shards", "sketches", "keys", "factors", "index.json", "names")  # the 
 class Shards:
     """Add what was published, remove what was withdrawn. One process writes; searches in other processes read."""
 
-    def __init__(self, database: Database, files: FileStore, folder: Path, log: Log) -> None:
+    def __init__(
+        self,
+        database: Database,
+        files: FileStore,
+        folder: Path,
+        log: Log,
+        *,
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._database, self._files, self._log = database, files, log
         self.folder = folder
+        self._may_write = may_write
         self._lock = threading.RLock()
         self._wake = threading.Event()
         self._stopped = threading.Event()
@@ -249,6 +258,8 @@ class Shards:
     ) -> None:
         if not add and not remove and not install:
             return
+        if not self._may_write():
+            raise RuntimeError("another platform has taken the database: packing stops here")
         if self._size <= SMALL:
             self._packing = self._packing or Packing(self.folder)
             answer: dict[str, Any] = self._packing.apply(add=list(add), remove=list(remove), install=install)

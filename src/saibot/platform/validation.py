@@ -5,16 +5,19 @@ What is stored is our own writing of what was read, so nothing that the reader d
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
-from saibot.errors import InvalidSketch
+from saibot.errors import InvalidInput, InvalidSketch
+from saibot.estimate.profile import profile
 from saibot.platform.errors import Unusable
+from saibot.search.packed_rows import plain_rows
 from saibot.sketch import Header, Sketch, read_sketch, write_sketch
 
 MAGIC = b"ARROW1"
-MAX_FEATURES = 1000
 # Embeddings, overrides and isolates; the marks U+200E and U+200F turn nothing around and stay.
 BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 PRIVATIZE = "Only sketches are accepted, never tables: `saibot privatize TABLE` makes one on your own machine."
@@ -29,8 +32,6 @@ def accepted_sketch(content: bytes, *, accept_unsafe: bool) -> tuple[Sketch, byt
     except InvalidSketch as problem:
         raise Unusable(problem.message, hint=problem.hint or _READ_HINT, code="invalid_sketch") from None
     header = sketch.header
-    if len(header.features) > MAX_FEATURES:
-        raise Unusable(f"the sketch has more than {MAX_FEATURES:,} features.", hint="Publish several smaller sketches.")
     if any(has_control_characters(text) for text in _texts(header)):
         raise Unusable(
             "a name or text in the sketch's header holds control characters.", hint="Remove them from the dataset card."
@@ -39,6 +40,7 @@ def accepted_sketch(content: bytes, *, accept_unsafe: bool) -> tuple[Sketch, byt
         raise Unusable("a key of the sketch holds control characters.", hint="Remove them from the key domain.")
     if not accept_unsafe:
         _check_private(header)
+    _check_use(sketch)
     return sketch, write_sketch(sketch)
 
 
@@ -64,6 +66,21 @@ def _check_private(header: Header) -> None:
             hint="Release the card that was looked at, or buy what was changed: bounds, or the coverage of the key.",
             code="not_private",
         )
+
+
+def _check_use(sketch: Sketch) -> None:
+    """Its numbers as they will be used: profiled, and packed for searches. Limits keep them finite; this makes sure."""
+    try:
+        with suppress(InvalidInput):  # a sketch that can only be added has nothing to be profiled, or to be looked up
+            json.dumps(profile(sketch, draws=1).to_json(), allow_nan=False)
+        if sketch.levels:
+            plain_rows(sketch, None)
+    except (InvalidSketch, ArithmeticError, ValueError):
+        raise Unusable(
+            "the sketch's numbers are sound one by one, but nothing can be computed with them.",
+            hint=_READ_HINT,
+            code="invalid_sketch",
+        ) from None
 
 
 def _texts(header: Header) -> Iterator[str]:

@@ -26,7 +26,7 @@ from saibot.errors import InvalidBudget, InvalidCard
 from saibot.privacy.budget import Budget, exact_decimal
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize.blanks import unfilled
-from saibot.sketch.header import SCALES, Label, Name, Text
+from saibot.sketch.header import LARGEST, SCALES, Label, Name, Short, Text
 
 
 class CardPart(BaseModel):
@@ -100,7 +100,7 @@ class BoughtBounds(CardPart):
 def _check_pair(name: str, lower: float, upper: float) -> None:
     if not lower < upper:
         raise ValueError(f"{name} is upside down: the lower end comes first")
-    if not SCALES[0] <= (upper - lower) / 2 <= SCALES[1] or max(abs(lower), abs(upper)) > 1e300:
+    if not SCALES[0] <= (upper - lower) / 2 <= SCALES[1] or max(abs(lower), abs(upper)) > LARGEST:
         raise ValueError(f"{name} is too large, or its ends too close together, for floating point numbers")
 
 
@@ -113,7 +113,7 @@ class FeatureFacts(CardPart):
     column: Label | None = None
     bounds: tuple[FiniteFloat, FiniteFloat] | BoughtBounds | None = None
     levels: tuple[str, ...] | None = None
-    unit: Text = ""
+    unit: Short = ""
     missing: FiniteFloat | None = None
     log: bool = False  # the logarithm to base 2, by the rule of `logarithms.py`; bounds and missing are still the column's
     text: Literal["missing"] = "missing"  # what cells that are no numbers count as; cards of version 0.1 could refuse them

@@ -39,6 +39,7 @@ from saibot.search.shared_factors import SharedFactors, read_factors
 from saibot.sketch import SUFFIX, Header, KeyDomain, Sketch, listed_domain, read_sketch, write_sketch
 
 SHARED = "shared:"  # what the names of shared columns begin with; no dataset's name has a colon
+_PARTS = ("keys", "shards", "factors", "sketches", "domains")
 PACKED_TOGETHER = 512  # sketches in memory at a time
 
 
@@ -66,6 +67,10 @@ class Corpus:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        if any((folder / part).is_symlink() for part in _PARTS):
+            raise InvalidInput(
+                f"a part of the corpus {folder} lies elsewhere.", hint="Copy the sketches and pack them anew."
+            )
         self._index = CorpusIndex(folder)
         self._contents = self._index.contents()
         self._shards: dict[str, ShardRows] = {}

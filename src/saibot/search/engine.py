@@ -124,7 +124,7 @@ class Engine:
             self._parts += [(view, columns[id]) for id in columns for view in views[id]]
         if options.hops and known is not None:
             self._parts += hop_shards(corpus, known)
-        self._parts = [(view, sound) for view, shard in self._parts if len(sound := _sound(shard))]
+        self._parts = [(view, sound) for view, shard in self._parts if len(sound := _sound(view, shard))]
         self._groups = [dataset_groups(shard) for _, shard in self._parts] if options.whole_datasets else None
         sizes = [len(shard) for _, shard in self._parts] if self._groups is None else [len(g[0]) for g in self._groups]
         self._starts = np.cumsum([0, *sizes])
@@ -248,8 +248,12 @@ def _joined(parts: list[np.ndarray]) -> np.ndarray:
     return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else np.zeros(0)
 
 
-def _sound(shard: ShardRows) -> ShardRows:
+def _sound(view: View, shard: ShardRows) -> ShardRows:
     """Without features whose values mean no number in original units: one of them would spoil the whole result."""
+    if shard.values.shape[1] != view.size:  # compiled loops would read beyond the end
+        raise InvalidInput(
+            "a shard of the corpus does not fit its list of keys.", hint="Pack the corpus anew: `saibot pack`."
+        )
     numbers = shard.numbers
     with np.errstate(over="ignore", invalid="ignore"):
         centre = numbers["offset"] + numbers["scale"] * numbers["mean"]

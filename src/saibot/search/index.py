@@ -6,6 +6,7 @@ of a hundred thousand sketches takes one more as quickly as a small one does. Se
 
 from __future__ import annotations
 
+import re
 import secrets
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
@@ -17,6 +18,7 @@ from saibot.errors import InvalidInput
 from saibot.safe_file import writing
 
 FILE = "corpus.sqlite"
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:@+=-]{0,4000}")  # no separator, no leading dot
 VERSION = 2  # of the whole corpus: index, shards and key lists. Version 1 had JSON files
 _SCHEMA = f"""
 CREATE TABLE corpus (id INTEGER PRIMARY KEY CHECK (id = 1), identity TEXT NOT NULL, changes INTEGER NOT NULL);
@@ -74,7 +76,10 @@ class CorpusIndex:
             ((size,),) = db.execute("SELECT count(*) FROM sketch")
             rows = db.execute("SELECT key_id, version, sketches, withdrawn FROM learned")
             learned = {id: Learned(version, sketches, bool(withdrawn)) for id, version, sketches, withdrawn in rows}
-            return Contents(self._stamp(db), shards, size, learned)
+            contents = Contents(self._stamp(db), shards, size, learned)
+        files = [name for names in shards.values() for name in names]
+        self._check_plain(*files, *shards, *(one.version for one in learned.values()))
+        return contents
 
     def stamp(self) -> tuple[str, int]:
         with self._opened("BEGIN") as db:
@@ -83,7 +88,9 @@ class CorpusIndex:
     def names(self) -> dict[str, str]:
         """Digests of all sketches, in the order in which they came, and the names of their datasets."""
         with self._opened("BEGIN") as db:
-            return dict(db.execute("SELECT digest, dataset FROM sketch ORDER BY number"))
+            found = dict(db.execute("SELECT digest, dataset FROM sketch ORDER BY number"))
+        self._check_plain(*found)
+        return found
 
     def change(
         self,
@@ -120,16 +127,24 @@ class CorpusIndex:
             raise self._missing()
         try:
             with closing(sqlite3.connect(self._path, timeout=60, isolation_level=None)) as db:
+                db.execute("PRAGMA trusted_schema = OFF")
                 db.execute("PRAGMA secure_delete = ON")  # withdrawn means overwritten
                 ((version,),) = db.execute("PRAGMA user_version")
                 if version != VERSION:
                     raise self._anew(f"has format version {version}; this saibot reads version {VERSION}")
                 db.execute(begin)
+                if db.execute("SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone():
+                    raise self._anew("has an index that does more than an index does")
                 yield db
         except sqlite3.OperationalError as problem:
             raise InvalidInput(f"the index of the corpus {self._folder} cannot be used ({problem}).") from None
         except sqlite3.DatabaseError:
             raise self._anew("has a damaged index") from None
+
+    def _check_plain(self, *names: object) -> None:
+        """Names become names of files: a folder from elsewhere must not lead out of itself."""
+        if not all(isinstance(name, str) and _PLAIN.fullmatch(name) for name in names):
+            raise self._anew("names files that are not its own")
 
     def _stamp(self, db: sqlite3.Connection) -> tuple[str, int]:
         ((identity, changes),) = db.execute("SELECT identity, changes FROM corpus")

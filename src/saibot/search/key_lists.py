@@ -12,13 +12,13 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from saibot.discover.joins import part_id
 from saibot.domains import DomainCard, KeyDomain
 from saibot.domains.file import card_of, read_domain, read_signature, write_domain
 from saibot.domains.minhash import signature
 from saibot.errors import InvalidDomain
+from saibot.safe_arrow import mapped
 from saibot.safe_file import write_safely
 from saibot.sketch import Sketch, listed_domain
 
@@ -61,8 +61,7 @@ class KeyListFiles:
 
     def _signature(self, part: str) -> tuple[DomainCard, np.ndarray] | None:
         try:
-            with pa.memory_map(str(self._path(part))) as file:
-                card, found = read_signature(file, name=f"keys/{part}{SUFFIX}")
+            card, found = read_signature(mapped(str(self._path(part))), name=f"keys/{part}{SUFFIX}")
         except (OSError, InvalidDomain):
             return None
         return None if found is None else (card, found)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from saibot.errors import InvalidSketch
 from saibot.estimate.factors import FactorValues, Readings
 from saibot.estimate.lookup import LookupValues, lookup_values
 from saibot.search.shard import OPEN, TEXT, ShardRows, concatenate
@@ -70,6 +71,9 @@ def plain_rows(sketch: Sketch, domain: KeyDomain | None) -> ShardRows:
         "rows": np.full(m, float("nan") if header.rows is None else float(header.rows)),
     }
     deviations = (found.values - found.prior_mean[:, None]).astype(np.float32)
+    known = [column for name, column in numbers.items() if name != "rows" or header.rows is not None]
+    if not np.isfinite(deviations).all() or not all(np.isfinite(column).all() for column in known):
+        raise InvalidSketch("the sketch's numbers give values that are not finite.")
     extra = {OPEN: np.ones((m, 1), np.float32)} if header.open else {}
     return ShardRows({name: np.array(text[name], dtype=object) for name in TEXT}, numbers, deviations, extra)
 
@@ -132,4 +136,8 @@ def _improved(plain: ShardRows, found: FactorValues, factors: str) -> ShardRows:
     numbers = plain.numbers | {"spread": found.tau2, "reliability": found.reliability.mean(axis=1)}
     outside = np.zeros((len(plain), 1))
     values = np.column_stack([found.values - plain.numbers["mean"][:, None], outside]).astype(plain.values.dtype)
+    sound = np.isfinite(values).all(axis=1) & np.isfinite(found.tau2) & np.isfinite(numbers["reliability"])
+    if not sound.all():  # what factors cannot help stays as it is, and fails no search
+        values = np.where(sound[:, None], values, plain.values)
+        numbers |= {name: np.where(sound, numbers[name], plain.numbers[name]) for name in ("spread", "reliability")}
     return ShardRows(plain.text, numbers, values, plain.extra, factors)

@@ -18,10 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from saibot.errors import InvalidInput
+from saibot.safe_arrow import mapped, read_arrow
 from saibot.safe_file import writing
 
 TEXT = ("digest", "dataset", "feature", "unit")
 NUMBERS = ("mean", "spread", "reliability", "offset", "scale", "rows")
+MOST_COLUMNS = 1000
 VERSION = b"2"  # 1 said nothing of its version
 EXTRA = "extra:"
 OPEN = "open"  # a further array of one number: 1 in rows of open tables, which are exact
@@ -67,14 +69,20 @@ def write_shard(path: Path, rows: ShardRows) -> None:
 
 def open_shard(path: Path) -> ShardRows:
     """Map a shard into memory: its values are read from disk only where they are touched."""
-    with pa.memory_map(str(path)) as source:
-        batch = pa.ipc.open_file(source).get_batch(0)
-    if (batch.schema.metadata or {}).get(b"saibot-shard") != VERSION:
-        raise InvalidInput(f"the shard {path.name} has another format version.", hint="Pack the corpus anew: `saibot pack`.")
-    text = {name: np.array(batch.column(name).to_pylist(), dtype=object) for name in TEXT}
-    numbers = {name: batch.column(name).to_numpy() for name in NUMBERS}
-    extra = {name.removeprefix(EXTRA): _rows(batch, name) for name in batch.schema.names if name.startswith(EXTRA)}
-    return ShardRows(text, numbers, _rows(batch, "values"), extra, batch.schema.metadata.get(b"factors", b"").decode())
+    try:
+        (batch,) = read_arrow(mapped(str(path)), columns=MOST_COLUMNS).batches
+        metadata = batch.schema.metadata or {}
+        if metadata.get(b"saibot-shard") != VERSION:
+            hint = "Pack the corpus anew: `saibot pack`."
+            raise InvalidInput(f"the shard {path.name} has another format version.", hint=hint)
+        if any(batch.column(name).null_count for name in (*TEXT, *NUMBERS)):
+            raise ValueError("an empty cell")
+        text = {name: np.array(batch.column(name).to_pylist(), dtype=object) for name in TEXT}
+        numbers = {name: _numbers(batch, name) for name in NUMBERS}
+        extra = {name.removeprefix(EXTRA): _rows(batch, name) for name in batch.schema.names if name.startswith(EXTRA)}
+        return ShardRows(text, numbers, _rows(batch, "values"), extra, metadata.get(b"factors", b"").decode())
+    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError, AttributeError):
+        raise InvalidInput(f"the shard {path.name} is damaged.", hint="Pack the corpus anew: `saibot pack`.") from None
 
 
 def concatenate(parts: Sequence[ShardRows]) -> ShardRows:
@@ -105,7 +113,16 @@ def _lists(array: np.ndarray) -> pa.FixedSizeListArray:
     return pa.FixedSizeListArray.from_arrays(pa.array(flat), array.shape[1])
 
 
+def _numbers(batch: pa.RecordBatch, name: str) -> np.ndarray:
+    if batch.column(name).type != pa.float64():
+        raise ValueError("numbers")
+    column: np.ndarray = batch.column(name).to_numpy()
+    return column
+
+
 def _rows(batch: pa.RecordBatch, name: str) -> np.ndarray:
     column = batch.column(name)
+    if not pa.types.is_fixed_size_list(column.type) or column.type.value_type != pa.float32() or column.null_count:
+        raise ValueError("values")
     rows: np.ndarray = column.values.to_numpy(zero_copy_only=True).reshape(len(batch), column.type.list_size)
     return rows

@@ -31,11 +31,14 @@ from saibot.estimate.factors import (
     apply,
     learn_by_group,
 )
+from saibot.safe_arrow import read_arrow
 from saibot.sketch import KeyDomain, Sketch
 
 FORMAT = {"format": "saibot-factors", "version": 1}
 FEWEST = 8  # sketches of a key domain: fewer have nothing in common that could be told from noise
 MOST_RANK = 64
+MOST_COLUMNS = 1000
+MOST_HEADER_BYTES = 1 << 26  # mostly digests of the sketches that taught
 MOST_CELLS = 2**27  # numbers in one file, about 1 GB: more is no file of ours
 
 
@@ -171,8 +174,11 @@ def read_factors(content: bytes, version: str) -> SharedFactors:
 
 
 def _read(content: bytes) -> SharedFactors:
-    reader = pa.ipc.open_file(pa.BufferReader(content))
-    header: dict[str, Any] = json.loads((reader.schema.metadata or {})[b"saibot"])
+    read = read_arrow(pa.py_buffer(content), columns=MOST_COLUMNS)
+    text = (read.schema.metadata or {})[b"saibot"]
+    if len(text) > MOST_HEADER_BYTES:
+        raise _damaged()
+    header: dict[str, Any] = json.loads(text)
     if {name: header.get(name) for name in FORMAT} != FORMAT:
         raise InvalidInput("these factors have another format version.", hint="Pack the corpus anew with this saibot.")
     keys, rank, levels = int(header["keys"]), int(header["rank"]), [str(name) for name in header["levels"]]
@@ -181,9 +187,8 @@ def _read(content: bytes) -> SharedFactors:
         raise _damaged()
     if shares.shape != (len(shares), 1 + len(levels)) or not np.isfinite(shares).all() or (shares < 0).any():
         raise _damaged()
-    batch = reader.get_batch(0)
-    batch.validate(full=True)
-    if reader.num_record_batches != 1 or len(batch) != keys:
+    (batch,) = read.batches
+    if len(batch) != keys:
         raise _damaged()
     steps, below = [], np.arange(keys)
     for name in levels:

@@ -16,13 +16,14 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from saibot.errors import InvalidSketch, SaibotError
+from saibot.safe_arrow import read_arrow, read_schema
+from saibot.sketch.allowed import MAX_COLUMNS, check_sizes, check_text
 from saibot.sketch.header import FORMAT, READABLE, Header
 from saibot.sketch.sketch import LevelTable, Sketch, column_name
 
 SUFFIX = ".saibot"
 MAX_FILE_BYTES = 1 << 31
-MAX_HEADER_BYTES = 1 << 24
-MAX_COLUMNS = 10_000
+_TYPES = (pa.int8(), pa.string(), pa.float64())
 
 
 def write_sketch(sketch: Sketch) -> bytes:
@@ -77,26 +78,23 @@ def _load(source: bytes | Path) -> pa.Buffer:
 
 
 def _read(buffer: pa.Buffer) -> Sketch:
-    with pa.ipc.open_file(pa.BufferReader(buffer)) as reader:
-        schema = reader.schema
-        if len(schema) > MAX_COLUMNS:
-            raise InvalidSketch("the sketch has too many columns.")
-        header = _read_header(schema)
-        allowed = (pa.int8(), pa.string(), pa.float64())
-        if any(field.type not in allowed for field in schema):
-            raise InvalidSketch("the sketch holds a column of a type that sketches do not have.")
-        batches = [pa.ipc.read_record_batch(message, schema) for message in _batch_messages(buffer)]
-    for batch in batches:
-        batch.validate(full=True)
-        if any(column.null_count for column in batch.columns):
-            raise InvalidSketch("the sketch holds an empty cell.")
+    schema = read_schema(buffer, columns=MAX_COLUMNS)
+    header = _read_header(schema)
+    if any(field.type not in _TYPES for field in schema):
+        raise InvalidSketch("the sketch holds a column of a type that sketches do not have.")
+    check_sizes(header)
     sketch = Sketch(header, ())
     parts = [f"key:{part.name}" for part in header.key.parts] if header.key else []
+    # Columns are counted before they are named: a basis of a high order has more than any machine can name.
+    if len(schema) != 1 + len(parts) + (sketch.key_basis.size if header.key else 0):
+        raise InvalidSketch("the sketch's columns do not fit its header.")
     columns = [column_name(monomial) for monomial in sketch.key_basis.monomials] if header.key else []
     if schema.names != ["level", *parts, *columns]:
         raise InvalidSketch("the sketch's columns do not fit its header.")
     levels = []
-    for number, batch in enumerate(batches):
+    for number, batch in enumerate(_batches(buffer)):
+        if any(column.null_count for column in batch.columns):
+            raise InvalidSketch("the sketch holds an empty cell.")
         if (batch.column("level").to_numpy() != number).any():
             raise InvalidSketch("the sketch's key levels are out of order.")
         keys = tuple(np.array(batch.column(name).to_pylist(), dtype=object) for name in parts)
@@ -107,38 +105,18 @@ def _read(buffer: pa.Buffer) -> Sketch:
     return whole
 
 
-def _batch_messages(buffer: pa.Buffer) -> list[Any]:
-    """The record batches as they stand in the file, none of them unpacked: a hostile one could fill the memory."""
-    stream = pa.ipc.MessageReader.open_stream(pa.BufferReader(buffer.slice(len(b"ARROW1\0\0"))))
-    messages: list[Any] = list(stream)[1:]  # the first is the schema
-    for message in messages:
-        if message.type != "record batch" or _is_compressed(bytes(message.metadata)):
-            raise InvalidSketch("the sketch is compressed or holds dictionaries, which sketches are not and do not.")
-    return messages
-
-
-def _is_compressed(metadata: bytes) -> bool:
-    """Whether a record batch's flatbuffer (Message.fbs) has a compression: field 3 of its header, which is field 2."""
-
-    def field(table: int, number: int) -> int | None:
-        vtable = table - int.from_bytes(metadata[table : table + 4], "little", signed=True)
-        size, slot = int.from_bytes(metadata[vtable : vtable + 2], "little"), 4 + 2 * number
-        offset = int.from_bytes(metadata[vtable + slot : vtable + slot + 2], "little") if slot < size else 0
-        return table + offset if offset else None
-
-    def follow(place: int) -> int:
-        return place + int.from_bytes(metadata[place : place + 4], "little")
-
-    header = field(follow(0), 2)
-    return header is None or field(follow(header), 3) is not None
+def _batches(buffer: pa.Buffer) -> tuple[pa.RecordBatch, ...]:
+    try:
+        return read_arrow(buffer, columns=MAX_COLUMNS).batches
+    except pa.ArrowException:
+        raise InvalidSketch("the sketch is compressed, damaged, or encoded in a way that sketches are not.") from None
 
 
 def _read_header(schema: pa.Schema) -> Header:
     text = (schema.metadata or {}).get(b"saibot")
     if text is None or set(schema.metadata) != {b"saibot"}:
         raise InvalidSketch("this is an Arrow file, but not a sketch.")
-    if len(text) > MAX_HEADER_BYTES:
-        raise InvalidSketch("the sketch's header is too large.")
+    check_text(text)
     document = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InvalidSketch("this is an Arrow file, but not a sketch.")

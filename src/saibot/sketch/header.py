@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from datetime import date
-from math import isfinite
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
@@ -28,6 +27,7 @@ from saibot.privacy.events import Spent
 from saibot.privacy.mechanisms import Plan, PlanRequest, confirmed
 from saibot.privacy.mechanisms.plan import Block
 from saibot.privacy.neighbours import Neighbours
+from saibot.sketch.allowed import MAX_FEATURES, MAX_GLOBAL_ENTRIES, MAX_KEY_PARTS, MAX_LEVELS, MAX_ORDER, MAX_STEPS
 from saibot.sketch.exact import check_open_header
 
 FORMAT: Final = "saibot-sketch"
@@ -43,7 +43,9 @@ Whole = Annotated[int, Field(ge=0, lt=2**63)]  # what databases and columns of i
 Counting = Annotated[int, Field(ge=1, lt=2**63)]
 TypeName = Literal["numeric", "integer", "truth", "category", "text", "date", "time"]
 Price = dict[Literal["epsilon", "delta"], str]  # decimal texts
-SCALES: Final = (1e-100, 1e100)  # squares and quotients of two scales are still numbers
+Short = Annotated[str, StringConstraints(max_length=100)]
+LARGEST: Final = 1e20  # of a bound, in its unit
+SCALES: Final = (1 / LARGEST, LARGEST)  # fourth powers of the quotient of two scales, times a count, are still numbers
 
 
 class Part(BaseModel):
@@ -71,18 +73,20 @@ class Feature(Part):
     kind: Literal["numeric", "indicator", "component"]
     lower: FiniteFloat  # public bounds in original units; values beyond were clipped
     upper: FiniteFloat
-    unit: Text = ""
+    unit: Short = ""
     missing: FiniteFloat | None = None  # the fixed value that missing cells took, original units
     column: Label | None = None  # for an indicator: the categorical column it belongs to
-    level: str | None = None  # for an indicator: its value
-    weights: dict[str, FiniteFloat] | None = None  # for a component: weights on the scaled features it was made of
+    level: Text | None = None  # for an indicator: its value
+    weights: dict[Label, FiniteFloat] | None = Field(
+        default=None, max_length=MAX_FEATURES
+    )  # for a component: weights on the scaled features it was made of
 
     @model_validator(mode="after")
     def _bounds(self) -> Self:
         if not self.lower < self.upper:
             raise ValueError(f"feature {self.name!r} has bounds upside down")
         # Bounds may be numbers while what is computed from them is not: their sum overflows, their distance is next to 0.
-        if not SCALES[0] <= self.scale <= SCALES[1] or not isfinite(self.offset):
+        if not SCALES[0] <= self.scale <= SCALES[1] or max(abs(self.lower), abs(self.upper)) > LARGEST:
             raise ValueError(f"feature {self.name!r} has bounds too large, or too close together")
         return self
 
@@ -110,8 +114,8 @@ class Key(Part):
     """The join key: one part, or several for a composite key; nested coarser levels for a single one."""
 
     name: Label
-    parts: tuple[KeyPart, ...] = Field(min_length=1)
-    levels: tuple[Label, ...] = ()
+    parts: tuple[KeyPart, ...] = Field(min_length=1, max_length=MAX_KEY_PARTS)
+    levels: tuple[Label, ...] = Field(default=(), max_length=MAX_LEVELS)
 
     @model_validator(mode="after")
     def _levels(self) -> Self:
@@ -127,7 +131,7 @@ class Preparation(Part):
     """
 
     kind: Literal["public", "bought", "tuned", "nonprivate"]
-    steps: tuple[Text, ...] = ()
+    steps: tuple[Text, ...] = Field(default=(), max_length=MAX_STEPS)
 
 
 class Assumptions(Part):
@@ -158,8 +162,8 @@ class Signature(Part):
 class GlobalBlock(Part):
     """Statistics of the whole table of one order, packed as in the basis."""
 
-    order: int = Field(ge=0)
-    values: tuple[FiniteFloat, ...]
+    order: int = Field(ge=0, le=MAX_ORDER)
+    values: tuple[FiniteFloat, ...] = Field(max_length=MAX_GLOBAL_ENTRIES)
 
 
 class Header(Part):
@@ -169,7 +173,7 @@ class Header(Part):
     version: Literal[1, 2] = VERSION
     dataset: TableFacts
     edition: Counting = 1
-    features: tuple[Feature, ...] = Field(min_length=1)
+    features: tuple[Feature, ...] = Field(min_length=1, max_length=MAX_FEATURES)
     key: Key | None
     budget: Price  # of the whole release, bought preparation included
     neighbours: Neighbours = Field(strict=False)
@@ -181,7 +185,7 @@ class Header(Part):
     preparation: Preparation
     assumptions: Assumptions
     simulation: bool
-    global_blocks: tuple[GlobalBlock, ...] = ()
+    global_blocks: tuple[GlobalBlock, ...] = Field(default=(), max_length=1 + MAX_ORDER)
     created: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
     types: Types = Types()
     open: bool = False  # the exact statistics of a table that everybody may have, from a public source

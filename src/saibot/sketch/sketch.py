@@ -15,6 +15,7 @@ from saibot.errors import InvalidSketch
 from saibot.privacy.mechanisms import EXACT, Plan
 from saibot.privacy.mechanisms.plan import Block, Scope
 from saibot.semiring import Basis, Monomial
+from saibot.sketch.allowed import check_numbers
 from saibot.sketch.exact import check_exact, exact_blocks, exact_layout
 from saibot.sketch.header import Header
 
@@ -154,6 +155,7 @@ class Sketch:
             raise InvalidSketch("the sketch holds a global block that its plan does not name.")
         if self.plan is None:
             check_exact(header, self.levels, self.whole(1))
+        check_numbers(self)
         if header.model == "local" and header.rows is None:
             raise InvalidSketch("the sketch is a sum of reports, but does not say of how many.")
         if header.simulation != (header.assumptions.noise == "simulated"):

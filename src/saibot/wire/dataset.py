@@ -12,6 +12,8 @@ if TYPE_CHECKING:  # the command line reads these shapes, and computes nothing
     from saibot.sketch import Sketch
 
 
+LISTED_FEATURES = 50
+
 # Sketches have stricter classes for some of these. Here they are as people are shown them, and have names of their own:
 # JoinKey and JoinKeyPart are `sketch.Key` and `sketch.KeyPart` field by field, ShownFeature is some of `sketch.Feature`,
 # Cost is `privacy.Budget`. `Dataset.of` is where the ones become the others.
@@ -72,7 +74,8 @@ class Dataset(Shape):
     individual: str
     key: JoinKey | None = Field(description="Of this sketch.")
     keys: tuple[JoinKey, ...] = Field((), description="By which the table is published here, that of this sketch first.")
-    features: tuple[ShownFeature, ...]
+    features: tuple[ShownFeature, ...] = Field(description=f"In lists the first {LISTED_FEATURES}; of one dataset all.")
+    feature_count: int | None = Field(None, description="How many features there are.")
     rows: int | None
     budget: Cost | None = Field(description="What it cost. An open table has none: it has no privacy cost.")
     account: str | None = Field(None, description="Whose individuals these are, by a name that only the provider can tell.")
@@ -103,6 +106,8 @@ class Dataset(Shape):
         said |= {
             "budget": said["budget"] or None,
             "keys": [said["key"]] if said["key"] else [],
+            "features": said["features"][:LISTED_FEATURES],
+            "feature_count": len(header.features),
             "rows": header.rows,
             "neighbours": str(header.neighbours),
             "digest": sketch.digest,

@@ -174,10 +174,13 @@ def look(folder: Path) -> dict[str, Any]:
     platform.shards.catch_up()
     corpus = Corpus(folder / "corpus")
     swept = {str(d) for id in corpus.key_ids for shard in corpus.shards(id) for d in shard.text["digest"]}
-    files = {path.stem for path in (folder / "sketches").rglob("*.saibot")}
+    files = {path.stem for path in (folder / "sketches").glob("[0-9a-f][0-9a-f]/*.saibot")}  # set aside: not acknowledged
     digests = [read_sketch(content).digest for content in (FIRST, SECOND, LATER)]
     everything = b"".join(
-        path.read_bytes() for part in ("sketches", "corpus") for path in (folder / part).rglob("*") if path.is_file()
+        path.read_bytes()
+        for part in ("sketches", "corpus")
+        for path in (folder / part).rglob("*")
+        if path.is_file() and "set-aside" not in path.parts
     )
     return {
         "listed": {dataset["name"]: [dataset["version"], dataset["digest"]] for dataset in found},

@@ -61,6 +61,7 @@ VERBS: dict[str, tuple[Callable[..., httpx.Response], tuple[int, int, int, int]]
     "list domains": (verb("GET", "/v1/domains"), (200, 200, 200, 200)),
     "show domain": (verb("GET", "/v1/domains/{domain}/1"), (200, 200, 200, 200)),
     "domain file": (verb("GET", "/v1/domains/{domain}/1/file"), (200, 200, 200, 200)),
+    "remove domain": (verb("DELETE", "/v1/domains/{domain}/1"), (401, 403, 403, 204)),
     "publish": (verb("POST", "/v1/datasets", content=b"ARROW1", headers=OCTETS), (401, 403, 422, 403)),
     "list datasets": (verb("GET", "/v1/datasets"), (200, 200, 200, 200)),
     "facets": (verb("GET", "/v1/facets"), (200, 200, 200, 200)),

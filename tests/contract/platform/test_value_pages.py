@@ -21,6 +21,7 @@ from saibot.privacy import Budget
 from saibot.privatize import Card
 from saibot.privatize.noise import OpenDPNoise
 from saibot.sketch import KeyDomain, Sketch, write_sketch
+from tests.support.serving import signed_in
 
 KEYS = ["=SUM(B1)", *(f"shop {i:03d}" for i in range(1, 120))]
 DOMAIN = KeyDomain.of("shops", KEYS)
@@ -118,5 +119,5 @@ def test_a_restricted_dataset_shows_its_values_to_those_alone_who_may_see_it(ser
     address = f"/datasets/{server.ids['restricted']}/{path}"
     assert server.client().get(address).status_code == 404
     client = server.client()
-    client.cookies.set("saibot_session", server.account("requester").headers["Authorization"].split()[1])
+    client.cookies.set("saibot_session", signed_in(client, server.account("requester").headers["Authorization"].split()[1]))
     assert client.get(address).status_code == 200

@@ -51,7 +51,7 @@ def test_pages_and_the_http_interface_count_against_one_bucket(settings: Setting
     platform = Platform(settings.model_copy(update={"pages": True, "read_rate": 0.001, "read_burst": 6}))
     token = platform.accounts.create(ADMIN, "ana", ["requester"]).token
     with running(app_of(platform)) as transport:
-        cookies = {"saibot_session": token}
+        cookies = {"saibot_session": platform.accounts.open_session(token)}
         browser = httpx.Client(transport=transport, base_url="http://platform.example", cookies=cookies)
         program = httpx.Client(transport=transport, base_url="http://platform.example")
         program.headers["authorization"] = f"Bearer {token}"

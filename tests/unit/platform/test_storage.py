@@ -96,7 +96,8 @@ def test_a_platform_of_the_first_version_goes_on_with_nothing_lost(of_0001: Data
         told = json.loads(row[-2])
         keys = [KEY] if number % 2 else []
         added = {"account": None, "spent": None, "open": False, "source": None, "confirmed": False}
-        assert told == Dataset.model_validate(told).to_json() == _old(number) | added | {"keys": keys}
+        assert told == _old(number) | added | {"keys": keys}
+        assert Dataset.model_validate(told).to_json() == told | {"feature_count": None}  # not counted then: all are listed
     with of_0001.read() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
 

@@ -31,6 +31,12 @@ _WORDS = {
 }
 
 
+def described_body(name: str) -> dict[str, Any]:
+    """The body of a route that reads it itself, once it knows who sends it: a JSON document of this schema."""
+    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
 def json_answer(document: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), default=Shape.to_json)
     return Response(text, status, headers=headers, media_type="application/json")
@@ -61,6 +67,11 @@ def documented(
     return found
 
 
+def is_unchanged(request: Request, etag: str) -> bool:
+    """Whether the caller has this very content already."""
+    return f'"{etag}"' in request.headers.get("if-none-match", "")
+
+
 def file_answer(request: Request, file: BinaryIO, *, etag: str, media_type: str, name: str) -> Response:
     """A file, or the part of it that a Range header asks for."""
     size = file.seek(0, 2)
@@ -70,7 +81,7 @@ def file_answer(request: Request, file: BinaryIO, *, etag: str, media_type: str,
         "Content-Disposition": f'attachment; filename="{name}"',
         "Cache-Control": "private, max-age=0, must-revalidate",
     }
-    if f'"{etag}"' in request.headers.get("if-none-match", ""):
+    if is_unchanged(request, etag):
         file.close()
         return Response(status_code=304, headers=headers)
     first, last, status = 0, size - 1, 200

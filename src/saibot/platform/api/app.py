@@ -15,9 +15,10 @@ from fastapi.openapi.utils import get_openapi
 from saibot import __version__
 from saibot.platform.api import datasets, docs, domains, errors, factors, operations, searches, tokens
 from saibot.platform.api.guard import Guard
+from saibot.platform.api.schemas import TokenRequest
 from saibot.platform.service import Platform, open_platform
 from saibot.platform.settings import Settings
-from saibot.wire import Question
+from saibot.wire import About, Question
 
 THREADS = 12  # that answer requests: more would only wait for each other
 PAGES = "saibot.platform.pages"
@@ -65,7 +66,9 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         )
         schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
         schemes["bearer"] = {"type": "http", "scheme": "bearer", "description": "`saibot_...`, from the platform's admin."}
-        document["components"]["schemas"]["Question"] = Question.model_json_schema()
+        document["components"]["schemas"] |= {
+            one.__name__: one.model_json_schema() for one in (About, Question, TokenRequest)
+        }
         for path in document["paths"].values():
             for operation in path.values():
                 _without_defaults(operation)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Query, Request
 from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
 from saibot.platform.accounts import NOBODY, Caller
@@ -13,6 +15,8 @@ from saibot.platform.errors import NotSignedIn, TooLarge, Unusable
 from saibot.platform.limits import Kind
 from saibot.platform.service import Platform
 
+DOCUMENT_BYTES = 64 << 10  # of JSON documents; sketches have a limit of their own
+Document = TypeVar("Document", bound=BaseModel)
 Cursor = Annotated[str | None, Query(description="`next` of the page before.", max_length=1000)]
 Limit = Annotated[int, Query(description="At most so many items.", ge=1, le=200)]
 
@@ -49,8 +53,20 @@ def _bearer(request: Request) -> str | None:
     return text.strip()
 
 
+async def document_of(request: Request, shape: type[Document]) -> Document:
+    """The JSON document that a caller sent who may send one. (FastAPI would read it before it knows who that is.)"""
+    content = await body_of(request, DOCUMENT_BYTES)
+    try:
+        return shape.model_validate_json(content)
+    except ValidationError as problem:
+        raise RequestValidationError(problem.errors(include_url=False, include_input=False)) from None
+
+
 async def body_of(request: Request, limit: int) -> bytes:
     """The body, at most `limit` bytes of it. A larger one is read to its end for a while, so that the answer arrives."""
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > 2 * limit:
+        raise TooLarge(f"the body has more than {limit:,} bytes, the most allowed.", hint="Publish a smaller sketch.")
     parts: list[bytes] = []
     size = 0
     try:

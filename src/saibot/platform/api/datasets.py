@@ -9,8 +9,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from saibot.platform.api import schemas
-from saibot.platform.api.answers import documented, file_answer, json_answer, page_answer, page_of_texts
-from saibot.platform.api.asking import Asking, Cursor, Here, Limit, body_of
+from saibot.platform.api.answers import described_body, documented, file_answer, json_answer, page_answer, page_of_texts
+from saibot.platform.api.asking import Asking, Cursor, Here, Limit, body_of, document_of
 from saibot.platform.api.tokens import SECURED
 from saibot.platform.catalog import SORTS, Filter
 from saibot.platform.errors import WrongMediaType
@@ -123,11 +123,13 @@ def about(caller: Asking, here: Here, id: DatasetId) -> Response:
     "/datasets/{id}/about",
     summary="Say licence, contact, tags and more of a dataset",
     responses=documented({200: About}, 403, 404),
-    openapi_extra=SECURED,
+    openapi_extra=SECURED | described_body("About"),
 )
-def describe(caller: Asking, here: Here, id: DatasetId, said: About) -> Response:
+async def describe(request: Request, caller: Asking, here: Here, id: DatasetId) -> Response:
     """Of its table, by all keys that it is published by. What is left out is empty afterwards."""
-    return json_answer(here.said.change(caller, id, said))
+    await run_in_threadpool(here.said.check_may_change, caller, id)
+    said = await document_of(request, About)
+    return json_answer(await run_in_threadpool(here.said.change, caller, id, said))
 
 
 @router.delete(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from saibot.platform.api import schemas
-from saibot.platform.api.answers import documented, json_answer, page_answer
+from saibot.platform.api.answers import documented, is_unchanged, json_answer, page_answer
 from saibot.platform.api.asking import Asking, Cursor, Here, Limit, body_of
 from saibot.platform.api.tokens import SECURED
 from saibot.platform.domains import ID
@@ -21,6 +21,10 @@ router = APIRouter(prefix="/v1", tags=["domains"])
 DomainId = Annotated[str, Path(description="Like `us-county-fips`.", pattern=ID)]
 VersionNumber = Annotated[int, Path(ge=1, le=1_000_000_000)]
 _CSV = {"text/csv": {"schema": {"type": "string"}}}
+_KEYS: dict[int, dict[str, Any]] = {
+    200: {"content": _CSV, "description": "A header line, then one line a key."},
+    304: {"description": "Unchanged: the ETag is its digest."},
+}
 
 
 @router.put(
@@ -55,9 +59,24 @@ def show(caller: Asking, here: Here, id: DomainId, version: VersionNumber) -> Re
     "/domains/{id}/{version}/file",
     summary="The keys of a domain, as CSV",
     response_class=Response,
-    responses=documented({}, 404, extra={200: {"content": _CSV, "description": "A header line, then one line a key."}}),
+    responses=documented({}, 404, extra=_KEYS),
 )
-def file(caller: Asking, here: Here, id: DomainId, version: VersionNumber) -> Response:
+def file(request: Request, caller: Asking, here: Here, id: DomainId, version: VersionNumber) -> Response:
     facts = here.domains.show(id, version)
-    headers = {"ETag": f'"{facts.digest}"'}
+    headers = {"ETag": f'"{facts.digest}"', "Cache-Control": "public, max-age=3600"}
+    if is_unchanged(request, facts.digest):
+        return Response(status_code=304, headers=headers)
     return Response(here.domains.file(id, version), headers=headers, media_type="text/csv")
+
+
+@router.delete(
+    "/domains/{id}/{version}",
+    summary="Remove a key domain that no dataset uses",
+    status_code=204,
+    responses=documented({204: None}, 403, 404, 409),
+    openapi_extra=SECURED,
+)
+def remove(caller: Asking, here: Here, id: DomainId, version: VersionNumber) -> Response:
+    """By whoever registered it, or an admin. The id and version stay taken for the same list of keys."""
+    here.domains.remove(caller, id, version)
+    return Response(status_code=204)

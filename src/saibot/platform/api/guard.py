@@ -19,10 +19,13 @@ from saibot.platform.storage import unavailable
 SLACK = 1 << 20
 _HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin")]
 
+_STRICT = [(b"strict-transport-security", b"max-age=31536000")]  # reached by https: never again without
+
 
 class Guard:
     def __init__(self, app: ASGIApp, platform: Platform) -> None:
         self._app, self._platform = app, platform
+        self._public_is_https = str(platform.settings.public_url or "").startswith("https:")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -40,6 +43,7 @@ class Guard:
                     *message.get("headers", []),
                     (b"x-request-id", request_id.encode()),
                     *_HEADERS,
+                    *(_STRICT if scope.get("scheme") == "https" or self._public_is_https else []),
                 ]
             await send(message)
 

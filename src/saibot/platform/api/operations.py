@@ -38,6 +38,17 @@ def healthz(here: Here) -> Response:
 
 
 @plain_router.get(
+    "/readyz",
+    summary="Whether the platform can do its work now: storage looked at",
+    responses={200: {"model": schemas.Ready}, 503: {"model": schemas.Ready}},
+)
+def readyz(here: Here) -> Response:
+    parts = here.ready()
+    well = all(parts.values())
+    return json_answer({"status": "ready" if well else "not ready", "parts": parts}, 200 if well else 503)
+
+
+@plain_router.get(
     "/metrics",
     summary="Numbers for Prometheus",
     response_class=Response,

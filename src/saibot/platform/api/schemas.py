@@ -89,3 +89,8 @@ class TrailList(Listed[TrailEntry]):
 class Health(Shape):
     status: Literal["ok"]
     version: str
+
+
+class Ready(Shape):
+    status: Literal["ready", "not ready"]
+    parts: dict[str, bool]

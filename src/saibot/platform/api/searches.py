@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -27,6 +28,7 @@ router = APIRouter(prefix="/v1", tags=["searches"])
 SearchId = Annotated[str, Path(max_length=40)]
 LOOK_SECONDS = 0.1
 SILENCE_SECONDS = 15.0
+TOKEN_SECONDS = 5.0  # after which a token that watches is looked up again
 _FORM = {
     "multipart/form-data": {
         "schema": {
@@ -147,7 +149,7 @@ async def _file(form: FormData, name: str, limit: int) -> bytes | None:
 async def _events_of(here: Platform, caller: Caller, id: str, search: Search) -> AsyncIterator[str]:
     """Events until the search is over or the platform stops."""
     sent: object = None
-    silent = 0.0
+    silent, looked = 0.0, time.monotonic()
     while True:
         if search.over:
             yield _event(search.status, search)
@@ -162,8 +164,10 @@ async def _events_of(here: Platform, caller: Caller, id: str, search: Search) ->
         elif silent >= SILENCE_SECONDS:
             yield ": still here\n\n"  # so that nobody in between takes the connection for dead
             silent = 0.0
-        if here.stopping:
-            return
+        if here.stopping or time.monotonic() > looked + TOKEN_SECONDS:
+            looked = time.monotonic()
+            if here.stopping or not await run_in_threadpool(here.accounts.is_still, caller):
+                return  # the token was revoked: what it watched is not its business any more
         await asyncio.sleep(LOOK_SECONDS)
         silent += LOOK_SECONDS
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from saibot.platform.api import schemas
-from saibot.platform.api.answers import documented, json_answer, page_answer
-from saibot.platform.api.asking import Asking, Cursor, Here, Limit
+from saibot.platform.api.answers import described_body, documented, json_answer, page_answer
+from saibot.platform.api.asking import Asking, Cursor, Here, Limit, document_of
 from saibot.platform.clock import today
 from saibot.platform.errors import NotSignedIn, Unusable
 from saibot.platform.pagination import read_cursor
@@ -32,9 +33,11 @@ def me(caller: Asking) -> Response:
     summary="Create a token",
     status_code=201,
     responses=documented({201: NewToken}, 400, 403),
-    openapi_extra=SECURED,
+    openapi_extra=SECURED | described_body("TokenRequest"),
 )
-def create(caller: Asking, here: Here, wanted: schemas.TokenRequest) -> Response:
+async def create(request: Request, caller: Asking, here: Here) -> Response:
+    caller.need("admin")
+    wanted = await document_of(request, schemas.TokenRequest)
     if wanted.expires is not None:
         try:
             later = date.fromisoformat(wanted.expires).isoformat() > today()
@@ -42,7 +45,8 @@ def create(caller: Asking, here: Here, wanted: schemas.TokenRequest) -> Response
             later = False
         if not later:
             raise Unusable("`expires` is a day after today, YYYY-MM-DD.", hint="Leave it out for a token that stays.")
-    return json_answer(here.accounts.create(caller, wanted.name, wanted.roles, expires=wanted.expires), 201)
+    made = await run_in_threadpool(here.accounts.create, caller, wanted.name, wanted.roles, expires=wanted.expires)
+    return json_answer(made, 201)
 
 
 @router.get(

@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 LOOK_SECONDS = 0.05
 START_SECONDS = 120.0
+# Neither the database's address nor keys of a store are a worker's business: it reads and writes folders.
+_SECRET = ("SAIBOT_", "AWS_", "PG", "DATABASE_")
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,9 @@ class Outcome:
 class WorkerProcess:
     """Started when the first task comes; the same process serves further tasks until it is stopped or dies."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, memory: int | None = None) -> None:
+        """`memory` bounds the bytes that the process may allocate; files that it maps do not count."""
+        self._memory = memory
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = b""
         self.tasks = 0
@@ -104,8 +108,14 @@ class WorkerProcess:
             # No multiprocessing: it would run the caller's main module again. A group of its own, so that ctrl-C reaches the
             # platform first; not a session of its own, among which Linux shares the processor whatever their niceness.
             command = [sys.executable, "-m", "saibot.platform.jobs.worker"]
+            command += [str(self._memory)] if self._memory is not None else []
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, process_group=0
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                process_group=0,
+                env={name: value for name, value in os.environ.items() if not name.startswith(_SECRET)},
             )
         return self._process
 

@@ -20,14 +20,22 @@ LOOK_SECONDS = 2.0
 
 class Runner:
     def __init__(
-        self, searches: Searches, shards: Shards, catalog: Catalog, log: Log, *, workers: int, seconds: float
+        self,
+        searches: Searches,
+        shards: Shards,
+        catalog: Catalog,
+        log: Log,
+        *,
+        workers: int,
+        seconds: float,
+        memory: int | None = None,
     ) -> None:
         self._searches, self._shards, self._catalog, self._log = searches, shards, catalog, log
         self._seconds = seconds
         self._stopped = threading.Event()
         self._choosing = threading.Lock()
         self._busy: dict[int, str] = {}  # worker number -> account
-        self.workers = [WorkerProcess() for _ in range(workers)]
+        self.workers = [WorkerProcess(memory=memory) for _ in range(workers)]
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
@@ -36,6 +44,10 @@ class Runner:
                 thread = threading.Thread(target=self._run, args=(number,), name=f"saibot-search-{number}", daemon=True)
                 self._threads.append(thread)
                 thread.start()
+
+    def alive(self) -> int:
+        """How many worker processes there are."""
+        return sum(worker.pid is not None for worker in self.workers)
 
     def close(self) -> None:
         """Searches that run say that they failed; those that wait run after the next start."""
@@ -72,6 +84,7 @@ class Runner:
             outcome = Outcome("failed", error)
         finally:
             self._busy.pop(number, None)
+            self._searches.count_time(row["account"], time.monotonic() - started)
         self._end(id, outcome)
         seconds = round(time.monotonic() - started, 3)
         code = None if outcome.error is None else outcome.error["code"]

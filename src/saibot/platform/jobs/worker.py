@@ -6,12 +6,15 @@ the answers leaves it: error messages of libraries may quote what they were hand
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import queue
+import resource
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from saibot.wire import Result
 
 RETRIES = 5
+_NO_NEW_PRIVILEGES = 38  # as prctl(2) numbers it
 NICENESS = 15  # answering people goes before searching
 
 
@@ -29,6 +33,7 @@ def main() -> None:
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     os.nice(NICENESS)
+    _limit_itself(int(sys.argv[1]) if len(sys.argv) > 1 else None)
     tasks: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(tasks,), daemon=True).start()
     import saibot.search  # noqa: F401  (loaded before the first task comes)
@@ -47,6 +52,15 @@ def main() -> None:
             frames = traceback.extract_tb(problem.__traceback__)[-6:]
             places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
             _say(answers, {"broken": type(problem).__name__, "at": places})
+
+
+def _limit_itself(memory: int | None) -> None:
+    """So many bytes to allocate, files of a size, no cores left behind, and nothing gained by running another program."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would hold what requesters sent
+    if memory is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    with suppress(OSError, AttributeError):  # Linux: no setuid program gives a worker more than it has
+        ctypes.CDLL(None).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
 
 
 def _listen(tasks: queue.Queue[str]) -> None:

@@ -24,7 +24,7 @@ from saibot.errors import SaibotError
 from saibot.platform.accounts import NOBODY
 from saibot.platform.errors import NotSignedIn, TooManyRequests, status_of
 from saibot.platform.limits import Kind
-from saibot.platform.pages.session import session_token
+from saibot.platform.pages.session import session_text
 from saibot.platform.pages.sketch_facts import SketchReader
 from saibot.platform.pages.static_files import StaticFiles
 from saibot.platform.pages.views import (
@@ -131,7 +131,7 @@ def _endpoint(platform: Platform, path: Path, view: View, kind: Kind) -> Callabl
         request.scope["route"] = path
         visit = Visit(request, platform)
         try:
-            if platform.accounts.remembered(session_token(request)) is None:
+            if not platform.accounts.session_remembered(session_text(request)):
                 await run_in_threadpool(lambda: visit.caller)  # a look into the database
             visit.spend(kind)
             request.state.account = visit.caller.name

@@ -1,8 +1,9 @@
 """Signing in by token: what the cookies hold, and how a form proves that it came from our own page.
 
-The session cookie holds the token itself, for the browser's eyes only (HttpOnly): revoking the token ends the session at
-once, and nothing about sessions is stored. Every form carries a code that only a page shown to this very session can know.
-The code is masked anew each time, so that compressed answers do not give it away by their length.
+The session cookie holds a random text that stands for the token, for the browser's eyes only (HttpOnly): whoever finds it
+cannot use the API with it; signing out and revoking the token end it at once. Every form carries a code that only a page
+shown to this very session can know. The code is masked anew each time, so that compressed answers do not give it away by
+their length.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ def cookie_name(connection: HTTPConnection, name: str) -> str:
     return f"__Host-{name}" if is_secure(connection) else name
 
 
-def session_token(connection: HTTPConnection) -> str | None:
+def session_text(connection: HTTPConnection) -> str | None:
     return connection.cookies.get(cookie_name(connection, SESSION)) or None
 
 
 def form_secret(connection: HTTPConnection) -> str | None:
     """What the codes of this visitor's forms are made from."""
-    return session_token(connection) or connection.cookies.get(cookie_name(connection, FORM)) or None
+    return session_text(connection) or connection.cookies.get(cookie_name(connection, FORM)) or None
 
 
 def set_cookie(connection: HTTPConnection, response: Response, name: str, value: str, *, strict: bool = False) -> None:

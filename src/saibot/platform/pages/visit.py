@@ -44,7 +44,7 @@ class Visit:
     @cached_property
     def caller(self) -> Caller:
         try:
-            return self.platform.accounts.caller_of(session.session_token(self.request))
+            return self.platform.accounts.caller_of_session(session.session_text(self.request))
         except NotSignedIn:
             return NOBODY
 

@@ -33,6 +33,9 @@ class FileStore(Protocol):
     def delete(self, name: str) -> None:
         """Gone when it returns; no error if it was not there."""
 
+    def move(self, name: str, to: str) -> None:
+        """Under another name when it returns; at no time under neither."""
+
     def names(self) -> Iterator[str]:
         """All files."""
 
@@ -74,6 +77,13 @@ class FolderStore:
             path.unlink()
             sync_folder(path.parent)
 
+    def move(self, name: str, to: str) -> None:
+        path, target = self.root / name, self.root / to
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(path, target)
+        sync_folder(target.parent)
+        sync_folder(path.parent)
+
     def names(self) -> Iterator[str]:
         for folder, _, files in os.walk(self.root):
             for file in files:
@@ -114,6 +124,10 @@ class ObjectStore:
         with suppress(FileNotFoundError):
             if self._files.get_file_info(self._path(name)).type == self._kinds.File:
                 self._files.delete_file(self._path(name))
+
+    def move(self, name: str, to: str) -> None:
+        self._files.copy_file(self._path(name), self._path(to))
+        self._files.delete_file(self._path(name))
 
     def names(self) -> Iterator[str]:
         for info in self._files.get_file_info(self._selector(self._prefix, recursive=True, allow_not_found=True)):

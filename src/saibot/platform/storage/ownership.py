@@ -1,13 +1,14 @@
 """Whose storage this is: one platform, in one process, for a data folder, a database and a file store.
 
 Two on one folder would sweep each other's uploads; two on one database would call each other's searches failed; and a
-platform with a new database would take somebody else's sketches for uploads that were cut off.
+platform with a new database would set somebody else's sketches aside.
 """
 
 from __future__ import annotations
 
 import fcntl
-from contextlib import ExitStack, suppress
+import threading
+from contextlib import suppress
 from typing import BinaryIO
 
 from sqlalchemy import Connection, text
@@ -36,23 +37,58 @@ def hold_folder(settings: Settings) -> BinaryIO:
     return handle
 
 
-def hold_database(database: Database) -> ExitStack:
-    """The same of a Postgres database. (SQLite's is in the data folder.)
+class DatabaseLease:
+    """Nobody else uses the database while this is held. (SQLite's is in the data folder, and held with it.)
 
-    The lock is a connection's: Postgres lets go of it when the connection ends, and so does a restart of Postgres.
+    The lock is a connection's: Postgres lets go of it when the connection ends, and so does a restart of Postgres. Whoever
+    is about to write shards asks `keep` first, which takes the lock again, or says that another platform has it by now.
     """
-    held = ExitStack()
-    if database.is_sqlite:
-        return held
-    connection = database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-    held.callback(_let_go, connection)
-    # A machine that vanished says no goodbye: have Postgres ask after it, so that another can soon take its place.
-    for setting in ("tcp_keepalives_idle = 20", "tcp_keepalives_interval = 10", "tcp_keepalives_count = 3"):
-        connection.execute(text(f"SET {setting}"))
-    if not connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}).scalar_one():
-        held.close()
-        raise InvalidInput("another platform is using this database.", hint="Stop it first, or name another --database.")
-    return held
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+        if not self.keep():
+            raise InvalidInput("another platform is using this database.", hint="Stop it first, or name another --database.")
+
+    def keep(self) -> bool:
+        """Whether the lease is held, now that it was taken again where it was lost. Raises where the database is away."""
+        if self._database.is_sqlite:
+            return True
+        with self._lock:
+            return self._still_held() or self._taken()
+
+    def close(self) -> None:
+        with self._lock:
+            self._let_go()
+
+    def _still_held(self) -> bool:
+        if self._connection is None:
+            return False
+        try:
+            query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND granted"
+            return bool(self._connection.execute(text(query)).scalar_one())
+        except SQLAlchemyError:
+            self._let_go()
+            return False
+
+    def _taken(self) -> bool:
+        connection = self._database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        self._connection = connection
+        # A machine that vanished says no goodbye: have Postgres ask after it, so that another can soon take its place.
+        for setting in ("tcp_keepalives_idle = 20", "tcp_keepalives_interval = 10", "tcp_keepalives_count = 3"):
+            connection.execute(text(f"SET {setting}"))
+        if connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}).scalar_one():
+            return True
+        self._let_go()
+        return False
+
+    def _let_go(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(SQLAlchemyError):  # it may have gone already
+                connection.invalidate()  # closed, not given back: the next to use it would hold the lock
+                connection.close()
 
 
 def check_files_are_ours(database: Database, files: FileStore) -> None:
@@ -62,9 +98,3 @@ def check_files_are_ours(database: Database, files: FileStore) -> None:
             "there are sketches in the file store, but the database is new.",
             hint="Name the database that they belong to, restore a backup, or choose an empty place for files.",
         )
-
-
-def _let_go(connection: Connection) -> None:
-    with suppress(SQLAlchemyError):  # it may have gone already
-        connection.invalidate()  # closed, not given back: the next to use it would hold the lock
-        connection.close()

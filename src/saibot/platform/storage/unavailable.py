@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, TimeoutError
+from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError, OperationalError, TimeoutError
 
 from saibot.errors import SaibotError
 
@@ -34,6 +34,9 @@ def told_in_a_line() -> Iterator[None]:
         why = str(problem.orig).strip().splitlines()[0]
         hint = "Is it running, and is SAIBOT_DATABASE (or --database) its address?"
         raise StorageAway(f"the database cannot be used: {why}", hint=hint) from None
+    except DatabaseError:
+        hint = "Restore the last backup into a new --data folder: `saibot restore FILE`."
+        raise StorageAway("the database is damaged, or is no database.", hint=hint) from None
     except OSError as problem:
         where = problem.filename or "a folder or the file store"
         why = problem.strerror or str(problem)

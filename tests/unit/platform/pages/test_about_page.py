@@ -29,7 +29,7 @@ def test_the_page_shows_what_is_said_and_has_a_form_for_its_provider_alone(tmp_p
         client = httpx.Client(transport=transport, base_url="http://platform.example")
         assert client.get(f"/datasets/{id}/about").status_code == 303, "signed out: to the sign-in page"
         client.cookies.clear()
-        client.cookies.set("saibot_session", own)
+        client.cookies.set("saibot_session", platform.accounts.open_session(own))
         code = re.search(r'name="csrf" value="([0-9a-f]+)"', client.get(f"/datasets/{id}/about").text)
         assert code is not None
         fields = {"csrf": code[1], "licence": "CC0", "contact": "me", "tags": "a, b,, a", "more": "# Top <script>"}
@@ -41,6 +41,6 @@ def test_the_page_shows_what_is_said_and_has_a_form_for_its_provider_alone(tmp_p
         long = client.post(f"/datasets/{id}/about", data=fields | {"licence": "x" * 300})
         assert long.status_code in (400, 422) and "too long" in words(long.text)
         client.cookies.clear()
-        client.cookies.set("saibot_session", other)
+        client.cookies.set("saibot_session", platform.accounts.open_session(other))
         assert client.get(f"/datasets/{id}/about").status_code == 403
         assert "Describe" not in words(client.get(f"/datasets/{id}").text)

@@ -14,7 +14,7 @@ from saibot.client.in_process import running
 from saibot.platform import Settings
 from saibot.platform.api.app import app_of
 from saibot.platform.service import Platform, open_platform
-from tests.support.serving import ADMIN
+from tests.support.serving import ADMIN, signed_in
 
 GOLDEN = Path(__file__).parents[3] / "contract" / "golden"
 
@@ -32,7 +32,7 @@ def stocked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Platform
 def text(client: httpx.Client, path: str, token: str | None) -> str:
     client.cookies.clear()
     if token is not None:
-        client.cookies.set("saibot_session", token)
+        client.cookies.set("saibot_session", signed_in(client, token))
     answer = client.get(path)
     assert answer.status_code == 200, answer.text
     return " ".join(html.unescape(re.sub("<[^>]+>", " ", answer.text)).split())
@@ -56,7 +56,7 @@ def test_nobody_else_does(stocked: tuple[Platform, httpx.Client], roles: list[st
         assert client.get("/admin").headers["location"] == "/sign-in?next=%2Fadmin"
         assert client.get("/account").headers["location"] == "/sign-in?next=%2Faccount"
         return
-    client.cookies.set("saibot_session", platform.accounts.create(ADMIN, f"a-{roles[0]}", roles).token)
+    client.cookies.set("saibot_session", signed_in(client, platform.accounts.create(ADMIN, f"a-{roles[0]}", roles).token))
     assert client.get("/admin").status_code == 403
 
 

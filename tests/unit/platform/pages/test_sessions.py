@@ -13,7 +13,9 @@ import pytest
 
 from saibot.client.in_process import AppTransport, running
 from saibot.platform import Settings
+from saibot.platform.accounts import SESSIONS_PER_ACCOUNT
 from saibot.platform.api.app import app_of
+from saibot.platform.errors import NotAllowed, NotSignedIn
 from saibot.platform.pages import session
 from saibot.platform.service import Platform, open_platform
 from tests.support.serving import ADMIN
@@ -140,6 +142,40 @@ def test_a_form_from_another_site_is_refused_even_with_the_right_code(
 def test_the_code_of_a_form_looks_different_each_time_and_stays_valid() -> None:
     codes = {session.form_code("secret") for _ in range(50)}
     assert len(codes) == 50
+
+
+def test_the_cookie_is_not_the_token_and_the_token_is_no_cookie(browser: httpx.Client, token: str) -> None:
+    sign_in(browser, token)
+    (cookie,) = [value for name, value in browser.cookies.items() if name.endswith("saibot_session")]
+    assert token not in cookie
+    assert browser.get("/v1/me", headers={"Authorization": f"Bearer {cookie}"}).status_code == 401
+    browser.cookies.clear()
+    browser.cookies.set("saibot_session", token)
+    assert browser.get("/account").status_code == 303, "somebody who has a token signs in with it"
+
+
+def test_a_session_that_was_signed_out_of_opens_nothing_wherever_a_copy_of_it_is(
+    browser: httpx.Client, platform: Platform, token: str
+) -> None:
+    copy = platform.accounts.open_session(token)
+    assert platform.accounts.caller_of_session(copy).signed_in
+    platform.accounts.close_session(copy)
+    with pytest.raises(NotSignedIn, match="has ended"):
+        platform.accounts.caller_of_session(copy)
+    assert platform.accounts.caller_of(token).signed_in
+
+
+def test_an_account_has_so_many_sessions_and_revokes_its_own_tokens(platform: Platform) -> None:
+    made = platform.accounts.create(ADMIN, "many", ["provider"])
+    texts = [platform.accounts.open_session(made.token) for _ in range(SESSIONS_PER_ACCOUNT + 5)]
+    with pytest.raises(NotSignedIn):
+        platform.accounts.caller_of_session(texts[0])
+    own = platform.accounts.caller_of_session(texts[-1])
+    with pytest.raises(NotAllowed):
+        platform.accounts.revoke(own, platform.accounts.create(ADMIN, "other", ["provider"]).id)
+    platform.accounts.revoke(own, made.id)
+    with pytest.raises(NotSignedIn, match="revoked"):
+        platform.accounts.caller_of_session(texts[-1])
 
 
 def test_the_session_does_not_open_the_api(browser: httpx.Client, token: str) -> None:

@@ -44,7 +44,7 @@ def show(visit: Visit) -> Response:
 async def revoke(visit: Visit) -> Response:
     await visit.form()
     await in_thread(visit.platform.accounts.revoke, visit.caller, visit.request.path_params["id"])
-    return visit.go("/admin?done=revoked")
+    return visit.go("/admin?done=revoked" if visit.caller.has("admin") else "/account?done=revoked")
 
 
 def _accounts(visit: Visit, tokens: list[Token]) -> list[dict[str, Any]]:

@@ -33,14 +33,16 @@ async def enter(visit: Visit) -> Response:
     except NotSignedIn as problem:
         return visit.page("sign_in.html", here="sign-in", status=401, next=asked, problem=problem)
     assert caller.signed_in
+    opened = await in_thread(visit.platform.accounts.open_session, token)
     response = visit.go(asked if asked != "/" else "/?done=signed-in")
-    session.set_cookie(visit.request, response, session.SESSION, token)
+    session.set_cookie(visit.request, response, session.SESSION, opened)
     session.drop_cookie(visit.request, response, session.FORM)
     return response
 
 
 async def leave(visit: Visit) -> Response:
     await visit.form()
+    visit.platform.accounts.close_session(session.session_text(visit.request))
     response = visit.go("/?done=signed-out")
     session.drop_cookie(visit.request, response, session.SESSION)
     response.headers["clear-site-data"] = '"cache"'

@@ -1,0 +1,94 @@
+"""Files that no row of the database names: set aside, told, and given back. Never deleted.
+
+A database that does not know a file may be an older one than the file: a start on it must not cost anybody a sketch. What
+is set aside keeps its name below `set-aside/` in the file store. It comes back by itself when a database names it again,
+and by `saibot aside --restore` where none does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sqlalchemy import select
+
+from saibot.errors import InvalidInput, InvalidSketch
+from saibot.platform.domains import file_name as domain_file_name
+from saibot.platform.publishing import file_name as sketch_file_name
+from saibot.platform.storage.database import Database
+from saibot.platform.storage.files import SKETCH_FILE, FileStore, is_own
+from saibot.platform.storage.tables import domains, versions
+from saibot.sketch import read_sketch
+
+PREFIX = "set-aside/"
+
+
+@dataclass(frozen=True)
+class FilesFound:
+    """What a start found in the file store."""
+
+    set_aside: int  # files that no row names, moved away now
+    given_back: int  # files that a row names, moved back now
+    missing: tuple[str, ...]  # names of files that a row names and that are nowhere
+
+    def __bool__(self) -> bool:
+        return bool(self.set_aside or self.given_back or self.missing)
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """A sketch that is set aside; `dataset` is its table's name, None where the file is damaged or no sketch."""
+
+    name: str
+    digest: str
+    bytes: int
+    dataset: str | None
+
+    def to_json(self) -> dict[str, str | int | None]:
+        return {"name": self.name, "digest": self.digest, "bytes": self.bytes, "dataset": self.dataset}
+
+
+def named_files(database: Database) -> set[str]:
+    """The files that the database names."""
+    with database.read() as connection:
+        sketches = {sketch_file_name(row.digest) for row in connection.execute(select(versions.c.digest).distinct())}
+        return sketches | {domain_file_name(row.digest) for row in connection.execute(select(domains.c.digest).distinct())}
+
+
+def bring_in_order(files: FileStore, named: Collection[str]) -> FilesFound:
+    """Set aside our files that nothing names, give back those that something names; only safe while nobody publishes."""
+    wanted, present = set(named), set(files.names())
+    strays = sorted(name for name in present if is_own(name) and name not in wanted)
+    for name in strays:
+        files.move(name, PREFIX + name)
+    back = sorted(name for name in wanted - present if PREFIX + name in present)
+    for name in back:
+        files.move(PREFIX + name, name)
+    return FilesFound(len(strays), len(back), tuple(sorted(wanted - present - set(back))))
+
+
+def list_set_aside(files: FileStore) -> list[SetAside]:
+    """The sketches and key domains that are set aside, by name."""
+    return [_described(files, name) for name in sorted(files.names()) if name.startswith(PREFIX)]
+
+
+def take_out(files: FileStore, digest: str) -> bytes:
+    """The bytes of a sketch that is set aside, by its digest."""
+    for one in list_set_aside(files):
+        if one.digest == digest and one.dataset is not None:
+            with files.open(one.name) as file:
+                return file.read()
+    raise InvalidInput(f"no sound sketch {digest[:12]} is set aside.", hint="`saibot aside` lists those that are.")
+
+
+def _described(files: FileStore, name: str) -> SetAside:
+    with files.open(name) as file:
+        content = file.read()
+    found = SKETCH_FILE.fullmatch(name.removeprefix(PREFIX))
+    digest = found[2] if found else name.rpartition("/")[2].partition(".")[0]
+    try:
+        sketch = read_sketch(content) if found else None
+    except InvalidSketch:
+        sketch = None
+    sound = sketch is not None and sketch.digest == digest
+    return SetAside(name, digest, len(content), sketch.header.dataset.name if sketch is not None and sound else None)

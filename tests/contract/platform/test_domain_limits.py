@@ -1,0 +1,79 @@
+"""Key domains count against quotas, can be removed, and cost nothing to whoever has them already."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from saibot.platform import Settings
+from saibot.platform.accounts import Caller
+from saibot.platform.errors import Conflict, OverQuota
+from saibot.platform.packing import Packing
+from saibot.platform.service import open_platform
+
+CSV = {"Content-Type": "text/csv"}
+
+
+def test_a_file_of_keys_is_made_once_and_not_sent_to_whoever_has_it(server: Any) -> None:
+    provider = server.account("provider")
+    id = f"numbers-{provider.account}"
+    keys = b"key\n" + b"".join(b"%06d\n" % n for n in range(100_000))
+    assert provider.put(f"/v1/domains/{id}/1", content=keys, headers=CSV).status_code == 201
+    first = server.client().get(f"/v1/domains/{id}/1/file")
+    assert first.content == keys
+    started = time.monotonic()
+    for _ in range(20):
+        again = server.client().get(f"/v1/domains/{id}/1/file", headers={"If-None-Match": first.headers["etag"]})
+        assert again.status_code == 304 and not again.content
+    assert time.monotonic() - started < 5
+
+
+def test_a_domain_that_nothing_uses_is_removed_with_its_file(fresh: Settings, sketches: dict[str, bytes]) -> None:
+    platform = open_platform(fresh)
+    caller = Caller("clinic", frozenset({"provider"}), "t")
+    shops = b"key\n" + b"".join(b"%02d\n" % n for n in range(1, 31))
+    platform.register_domain(caller, "shops", 1, shops)
+    platform.register_domain(caller, "spare", 1, b"key\na\nb\n")
+    dataset, _ = platform.accept(caller, sketches["good"])
+    with pytest.raises(Conflict, match="datasets here have"):
+        platform.domains.remove(caller, "shops", 1)
+    platform.domains.remove(caller, "spare", 1)
+    platform.withdraw(caller, dataset.id)
+    platform.domains.remove(caller, "shops", 1)
+    assert not list((fresh.data / "sketches").rglob("*.arrow")) and not platform.domains.list(None, 10).items
+    platform.close()
+
+
+def test_keys_count_against_their_provider_until_they_are_removed(fresh: Settings) -> None:
+    platform = open_platform(fresh.model_copy(update={"keys_per_provider": 5}))
+    caller = Caller("clinic", frozenset({"provider"}), "t")
+    platform.register_domain(caller, "three", 1, b"key\na\nb\nc\n")
+    with pytest.raises(OverQuota, match="more than 5 keys"):
+        platform.register_domain(caller, "other", 1, b"key\nd\ne\nf\n")
+    platform.domains.remove(caller, "three", 1)
+    platform.register_domain(caller, "other", 1, b"key\nd\ne\nf\n")
+    platform.close()
+
+
+def test_packing_has_few_bytes_of_sketches_in_memory_at_a_time(
+    tmp_path: Path, sketches: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from saibot.platform import packing
+    from saibot.search.corpus import Corpus
+    from saibot.sketch import read_sketch
+
+    Corpus.create(tmp_path)
+    digests = []
+    for name in ("good", "good2", "useless", "train"):
+        digests.append(read_sketch(sketches[name]).digest)
+        (tmp_path / "sketches" / f"{digests[-1]}.saibot").write_bytes(sketches[name])
+    monkeypatch.setattr(packing, "READ_TOGETHER", len(sketches["good"]) + len(sketches["good2"]))
+    made = Packing(tmp_path)
+    assert [len(some) for some in made._together([*digests, "0" * 64])] in ([2, 1, 1], [2, 2])
+    most = []
+    add = made.corpus.add
+    monkeypatch.setattr(made.corpus, "add", lambda some, levels: (most.append(len(list(some))), add(some, levels))[1])
+    assert made.apply(add=digests)["size"] == 4 and max(most) <= 2

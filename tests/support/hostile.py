@@ -1,0 +1,81 @@
+"""What an attacker sends: sound files whose numbers, sizes or encodings are meant to break whoever reads them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from tests.support.forging import Document, digest_of
+
+
+def unfolding(schema: pa.Schema, batches: list[pa.RecordBatch], *, codec: str = "zstd") -> bytes:
+    """A file whose batches are compressed in the way of Arrow 0.17: named in the message's own metadata, version V4."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=codec, metadata_version=pa.ipc.MetadataVersion.V4)
+    with pa.ipc.new_file(sink, schema, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch, custom_metadata={"ARROW:experimental_compression": codec})
+    content = bytearray(sink.getvalue())
+    for place in _messages(content):
+        _hide_compression(content, place)
+    return bytes(content)
+
+
+def bomb(document: Document, batch: pa.RecordBatch, *, rows: int) -> bytes:
+    """A sketch of `rows` rows that all are the first row of the batch, with a digest of its own."""
+    large = batch.take(pa.array(np.zeros(rows, np.int32)))
+    document = document | {"digest": digest_of(document, [large])}
+    schema = batch.schema.with_metadata({"saibot": json.dumps(document, sort_keys=True)})
+    return unfolding(schema, [pa.record_batch(large.columns, schema=schema)])
+
+
+def _messages(content: bytearray) -> list[int]:
+    """Where the flatbuffers of the record batches begin."""
+    places, at = [], 8
+    while content[at : at + 4] == b"\xff\xff\xff\xff" and (size := int.from_bytes(content[at + 4 : at + 8], "little")):
+        start = at + 8
+        root = start + _u32(content, start)
+        if content[_field(content, root, 1) or 0] == 3:
+            places.append(start)
+        body = _field(content, root, 3)
+        length = struct.unpack_from("<q", content, body)[0] if body else 0
+        at = start + size + length
+    return places
+
+
+def _hide_compression(content: bytearray, start: int) -> None:
+    root = start + _u32(content, start)
+    header = _field(content, root, 2)
+    assert header is not None
+    table = header + _u32(content, header)
+    vtable = table - struct.unpack_from("<i", content, table)[0]
+    struct.pack_into("<H", content, vtable + 4 + 2 * 3, 0)
+
+
+def _field(content: bytearray, table: int, number: int) -> int | None:
+    vtable = table - struct.unpack_from("<i", content, table)[0]
+    size, slot = struct.unpack_from("<H", content, vtable)[0], 4 + 2 * number
+    offset = struct.unpack_from("<H", content, vtable + slot)[0] if slot < size else 0
+    return table + offset if offset else None
+
+
+def _u32(content: bytearray, place: int) -> int:
+    return int(struct.unpack_from("<I", content, place)[0])
+
+
+def taken_apart(content: bytes) -> Iterator[bytes]:
+    """The file with each whole number of its messages and of its footer made huge, negative or zero, one at a time."""
+    footer = len(content) - 10 - int.from_bytes(content[-10:-6], "little")
+    ranges = [(start, start + 400) for start in _messages(bytearray(content))] + [(footer, len(content) - 10)]
+    for begin, end in ranges:
+        for place in range(begin - begin % 8, min(end, len(content)) - 8, 8):
+            for number in (1 << 40, -1, 0, (1 << 62) + 8):
+                changed = bytearray(content)
+                struct.pack_into("<q", changed, place, number)
+                yield bytes(changed)
+    for part in (0, 8, 100, len(content) // 2, len(content) - 1):
+        yield content[:part]
