@@ -39,7 +39,8 @@ def search(
     ] = None,
     card: Annotated[Path | None, typer.Option(help="Card of the tables: their keys' domains, their features.")] = None,
     feature: Annotated[
-        list[str] | None, typer.Option(help="Own feature. Repeatable. Default: all numeric ones of the card or sketch.")
+        list[str] | None,
+        typer.Option(help="Own feature. Repeatable. Default: all of the card or sketch, or all usable columns."),
     ] = None,
     epsilon: Annotated[
         str | None, typer.Option(help="Budget to privatise tables with before they are asked with; charges the ledger.")

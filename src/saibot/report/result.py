@@ -9,6 +9,7 @@ from typing import Any
 from saibot.report import charts
 from saibot.report.format import percent, plural
 from saibot.report.spreadsheet import csv_text, safe_file_name
+from saibot.report.worth import judged_on, worth_heads, worth_rows, yes_or_no_rows
 from saibot.search.rankings import RANKINGS
 from saibot.wire import Entry, Measured, Result
 
@@ -118,6 +119,27 @@ class ResultView:
     @property
     def path_chart(self) -> charts.Spec | None:
         return charts.path(self.path) if len(self.path) > 1 else None
+
+    @property
+    def worth_heads(self) -> tuple[str, ...]:
+        return () if self.result.worth is None else worth_heads(self.result.worth)
+
+    @property
+    def worth_rows(self) -> list[list[str]]:
+        return [] if self.result.worth is None else worth_rows(self.result.worth)
+
+    @property
+    def yes_or_no_rows(self) -> list[list[str]]:
+        return [] if self.result.worth is None else yes_or_no_rows(self.result.worth)
+
+    @property
+    def judged_on(self) -> str:
+        return "" if self.result.worth is None else judged_on(self.result.worth)
+
+    @property
+    def calibration_chart(self) -> charts.Spec | None:
+        worth = self.result.worth
+        return charts.calibration(worth.calibration) if worth is not None and worth.calibration else None
 
     @property
     def sureness(self) -> str:
