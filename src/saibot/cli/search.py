@@ -72,6 +72,7 @@ def search(
         bool, typer.Option("--exhaustive", help="Try every combination of joins; for a few candidates only.")
     ] = False,
     rank: Annotated[str, option_of("rank")] = DEFAULT.rank,
+    gain: Annotated[str, option_of("gain")] = DEFAULT.gain,
     whole_datasets: Annotated[bool, option_of("whole_datasets", "--whole-datasets")] = DEFAULT.whole_datasets,
     single: Annotated[bool, option_of("always_first", "--single")] = DEFAULT.always_first,
     device: Annotated[str, option_of("device")] = DEFAULT.device,
@@ -105,6 +106,7 @@ def search(
         shared=shared,
         hops=hops,
         rank=rank,
+        gain=gain,  # type: ignore[arg-type]  # it checks that itself
         whole_datasets=whole_datasets,
         shown=max(shown, 50),
         device=device,  # type: ignore[arg-type]  # it checks that itself

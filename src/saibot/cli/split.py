@@ -47,7 +47,8 @@ def split(
         if by_key is not None:
             typer.echo(
                 f"No {by_key} is in both parts: search at home with --train {files.train.name} --test {files.test.name} "
-                "to see what columns are worth where you have no rows. The ledger knows of no split: budgets of both parts add up."
+                "to see what columns are worth where you have no rows. "
+                "The ledger knows of no split: budgets of both parts add up."
             )
             return
         typer.echo(_divided(id))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saibot.client.exact_request import LocalRequest
+from saibot.client.exact_request import OWN_AVERAGE, LocalRequest, with_own_average
 from saibot.client.judging import judge
 from saibot.client.keys import request_key
 from saibot.client.model import LinearModel
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 MOST = 0.5  # of the rows; where fewer have a key that is listed, people are warned
 
 
+BEYOND = "gains and R² step by step are beyond your own average per key, for rows of known keys; the model does not use it"
+
+
 def find_augmentation(
     request: SearchRequest,
     corpus: Corpus,
@@ -56,7 +60,12 @@ def find_augmentation(
     request is judged by. By default it is who published a dataset of the request's name.
     """
     own = provider or owner(corpus, request.own)
-    found = search(request, corpus.for_provider(own), options, strategy=strategy, progress=progress)
+    asked = request
+    if isinstance(request, LocalRequest) and options is not None and options.gain == "known":
+        asked = with_own_average(request)
+    found = search(asked, corpus.for_provider(own), options, strategy=strategy, progress=progress)
+    if asked is not request and found.final is not None:
+        found = replace(found, final=found.final.without(OWN_AVERAGE), notes=(*found.notes, BEYOND))
     result = result_of(found, request, at_home=True)
     if isinstance(request, LocalRequest) and found.join == "lookup":
         result = result.but(worth=_worth(request, found, progress))

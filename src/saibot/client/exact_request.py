@@ -13,6 +13,7 @@ from saibot.client.domains import Domains, best_domains, doubt_of_guess
 from saibot.client.judging import RequestRows
 from saibot.client.keys import places_of, request_key
 from saibot.client.own_columns import OwnFeature, all_usable, features_of, is_category
+from saibot.client.own_means import own_means
 from saibot.client.own_model import OwnModel
 from saibot.client.tables import column_names, key_codes, numbers, read_columns
 from saibot.domains.aligning import how_spelled
@@ -36,6 +37,28 @@ class LocalRequest(SearchRequest):
 
     rows: RequestRows | None = field(default=None, repr=False, compare=False)
     model: OwnModel = field(default_factory=OwnModel)
+
+
+OWN_AVERAGE = "own average"  # a feature of the base model where gains are for known keys; no column has this name alone
+
+
+def with_own_average(request: LocalRequest) -> LocalRequest:
+    """The request with the requester's own average per key among its own features: what candidates must add to.
+
+    Only the search sees it. It is made fold by fold, as `saibot.client.own_means` says.
+    """
+    rows = request.rows
+    if rows is None or request.key is None:
+        return request
+    rng = np.random.default_rng(0)
+    column = own_means(rows.own, rows.target, rows.codes, len(request.key), ~rows.held_out, request.model.family, rng)
+    scale = float(column[~rows.held_out].std()) or 1.0
+    target = request.terms.units[request.target] if request.terms is not None else Units(0.0, 1.0)
+    table = np.column_stack([rows.own, column / scale, (rows.target - target.offset) / target.scale])
+    names = (*rows.names, OWN_AVERAGE, request.target)
+    parts = [rows.held_out == held_out for held_out in (False, True)]
+    moments = [exact_moments(names, table[part], rows.codes[part], len(request.key)) for part in parts]
+    return replace(request, train=moments[0], test=moments[1] if request.test is not None else None, facts=())
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """What the columns of a local search are worth: beside the requester's own features, and beside its own average per key.
 
 Everything happens on the requester's machine, after the search, with its own rows and with values that are public; nobody
-is asked for anything. Models are fitted on some rows and judged on others: of keys that have training rows, where an own average
-is the free alternative, and of keys that have none, where it is not to be had. All models meet the same rows, so differences
-are paired, and intervals come from drawing keys anew: rows of one key share what their key is like.
+is asked for anything. Models are fitted on some rows and judged on others: of keys that have training rows, where an own
+average is the free alternative, and of keys that have none, where it is not to be had. All models meet the same rows, so
+differences are paired, and intervals come from drawing keys anew: rows of one key share what their key is like.
 """
 
 from __future__ import annotations

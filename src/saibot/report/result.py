@@ -14,7 +14,7 @@ from saibot.search.rankings import RANKINGS
 from saibot.wire import Entry, Measured, Result
 
 COLUMNS = (
-    *("rank", "dataset", "feature", "kind", "key", "gain", "lower", "upper"),
+    *("rank", "dataset", "feature", "kind", "key", "gain", "lower", "upper", "new_keys"),
     *("potential", "potential_lower", "potential_upper", "expected"),
     *("coefficient", "coefficient_lower", "coefficient_upper"),
     *("reliability", "privacy_share", "coverage", "rows", "step", "note", "digest"),
@@ -76,6 +76,10 @@ class ResultView:
     def unclear(self) -> bool:
         """Whether the held-out part is too small for its own privacy noise."""
         return any(stage.model.unclear for stage in self.path)
+
+    @property
+    def with_new_keys(self) -> bool:
+        return any(entry.new_keys is not None for entry in self.result.ranked)
 
     @property
     def with_potential(self) -> bool:
@@ -176,7 +180,7 @@ def rows_of(view: ResultView) -> list[list[str | float | None]]:
         entry = candidate.entry
         rows.append([
             candidate.place, entry.dataset, entry.what or None, entry.kind, entry.on,
-            entry.gain, *entry.interval, entry.potential, *(entry.potential_interval or (None, None)),
+            entry.gain, *entry.interval, entry.new_keys, entry.potential, *(entry.potential_interval or (None, None)),
             entry.expected, entry.coefficient, *(entry.coefficient_interval or (None, None)), entry.reliability,
             entry.privacy_share, entry.coverage, entry.rows, candidate.step, entry.note, entry.digest,
         ])  # fmt: skip

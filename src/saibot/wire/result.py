@@ -64,6 +64,11 @@ class Entry(Joined):
     features: tuple[str, ...] = ()
     gain: float = Field(description="In R², with the private values as they are.")
     interval: Pair
+    new_keys: float | None = Field(
+        default=None,
+        exclude_if=lambda gain: gain is None,
+        description="The gain expected on keys that training never saw; of a search at home.",
+    )
     potential: float | None = Field(default=None, description="What the provider's raw means would give.")
     potential_interval: Pair | None = None
     expected: float | None = Field(default=None, description="The best guess at the same, where that was ranked by.")
