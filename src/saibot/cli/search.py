@@ -39,7 +39,8 @@ def search(
     ] = None,
     card: Annotated[Path | None, typer.Option(help="Card of the tables: their keys' domains, their features.")] = None,
     feature: Annotated[
-        list[str] | None, typer.Option(help="Own feature. Repeatable. Default: all numeric ones of the card or sketch.")
+        list[str] | None,
+        typer.Option(help="Own feature. Repeatable. Default: all of the card or sketch, or all usable columns."),
     ] = None,
     epsilon: Annotated[
         str | None, typer.Option(help="Budget to privatise tables with before they are asked with; charges the ledger.")
@@ -71,6 +72,7 @@ def search(
         bool, typer.Option("--exhaustive", help="Try every combination of joins; for a few candidates only.")
     ] = False,
     rank: Annotated[str, option_of("rank")] = DEFAULT.rank,
+    gain: Annotated[str, option_of("gain")] = DEFAULT.gain,
     whole_datasets: Annotated[bool, option_of("whole_datasets", "--whole-datasets")] = DEFAULT.whole_datasets,
     single: Annotated[bool, option_of("always_first", "--single")] = DEFAULT.always_first,
     device: Annotated[str, option_of("device")] = DEFAULT.device,
@@ -104,6 +106,7 @@ def search(
         shared=shared,
         hops=hops,
         rank=rank,
+        gain=gain,  # type: ignore[arg-type]  # it checks that itself
         whole_datasets=whole_datasets,
         shown=max(shown, 50),
         device=device,  # type: ignore[arg-type]  # it checks that itself

@@ -18,21 +18,39 @@ def split(
     table: Annotated[Path, typer.Argument(help="CSV or Parquet file.")],
     test: Annotated[str, typer.Option(help="Fraction of individuals in the test part.")] = "0.25",
     id: Annotated[str | None, typer.Option(help="Column that tells individuals apart; their rows stay together.")] = None,
+    by_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Key column: all rows of a key in one part, to judge a model on keys it has not seen."
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for both parts. Default: beside the table.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Divide TABLE into NAME.train and NAME.test, individual by individual, at random, and note that in the ledger."""
+    """Divide TABLE into NAME.train and NAME.test at random: individual by individual, or with --by-key key by key.
+
+    Parts divided by individual are noted in the ledger: each may be released with the full budget. Parts divided by key are
+    for a search at home; releasing both costs as much as releasing the whole table twice.
+    """
     from saibot.cli.home import open_ledger
     from saibot.privacy.budget import exact_decimal
     from saibot.privatize.split import split_table
 
-    files = split_table(table, open_ledger(), test=exact_decimal(test, name="--test"), id_column=id, out=out)
+    share = exact_decimal(test, name="--test")
+    files = split_table(table, open_ledger(), test=share, id_column=id, key=by_key, out=out)
     for note in files.notes:
         typer.echo(f"note: {note}", err=True)
     if json:
         print_json({"train": str(files.train), "test": str(files.test), "split": files.id})
     else:
         typer.echo(f"wrote {files.train}\nwrote {files.test}")
+        if by_key is not None:
+            typer.echo(
+                f"No {by_key} is in both parts: search at home with --train {files.train.name} --test {files.test.name} "
+                "to see what columns are worth where you have no rows. "
+                "The ledger knows of no split: budgets of both parts add up."
+            )
+            return
         typer.echo(_divided(id))
         typer.echo(
             f"The ledger knows them as the split {files.id}, by where they are; "

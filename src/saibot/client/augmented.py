@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from saibot.client.exact_request import OWN_AVERAGE, LocalRequest, with_own_average
+from saibot.client.judging import judge
 from saibot.client.keys import request_key
 from saibot.client.model import LinearModel
 from saibot.client.saved import read_result
@@ -25,9 +28,10 @@ from saibot.report.result import COLUMNS, rows_of, view_result
 from saibot.safe_file import write_safely
 from saibot.search import Corpus, SearchOptions, SearchRequest, Strategy, search
 from saibot.search.document import domain_listed, result_of
+from saibot.search.found import SearchResult
 from saibot.search.learning import owner
 from saibot.search.units import KeyColumn
-from saibot.wire import Measured, Result
+from saibot.wire import Measured, Result, Worth
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +40,9 @@ if TYPE_CHECKING:
 
 
 MOST = 0.5  # of the rows; where fewer have a key that is listed, people are warned
+
+
+BEYOND = "gains and R² step by step are beyond your own average per key, for rows of known keys; the model does not use it"
 
 
 def find_augmentation(
@@ -53,8 +60,38 @@ def find_augmentation(
     request is judged by. By default it is who published a dataset of the request's name.
     """
     own = provider or owner(corpus, request.own)
-    found = search(request, corpus.for_provider(own), options, strategy=strategy, progress=progress)
-    return Augmented(result_of(found, request, at_home=True), corpus)
+    asked = request
+    if isinstance(request, LocalRequest) and options is not None and options.gain == "known":
+        asked = with_own_average(request)
+    found = search(asked, corpus.for_provider(own), options, strategy=strategy, progress=progress)
+    if asked is not request and found.final is not None:
+        found = replace(found, final=found.final.without(OWN_AVERAGE), notes=(*found.notes, BEYOND))
+    result = result_of(found, request, at_home=True)
+    if isinstance(request, LocalRequest) and found.join == "lookup":
+        result = result.but(worth=_worth(request, found, progress))
+    return Augmented(result, corpus)
+
+
+def _worth(request: LocalRequest, found: SearchResult, progress: Callable[[str, float | None], None]) -> Worth | None:
+    """What was found is worth beside what the requester has anyway; nothing where there is no key to have averages by."""
+    if request.rows is None or request.key is None:
+        return None
+    taken = [step.values for step in found.steps if step.values is not None]
+    values = np.vstack(taken).T if taken else np.zeros((len(request.key), 0))
+    used = {part for step in found.steps if step.values is not None for part, _ in step.found.key}
+    # A key is new where what was joined is: with columns by day alone, another day, whatever the other parts are.
+    parts = [i for i, (name, _) in enumerate(request.key.parts) if name in used or not used]
+    groups = np.unique(request.key.places[:, parts], axis=0, return_inverse=True)[1].reshape(-1)
+    names = dict.fromkeys(request.key.parts[i][0] for i in parts)
+    return judge(
+        request.rows,
+        values,
+        groups,
+        request.model,
+        key=" and ".join(names),
+        confidence=found.interval_confidence,
+        progress=progress,
+    )
 
 
 class Augmented:
@@ -83,6 +120,11 @@ class Augmented:
     def columns(self) -> tuple[str, ...]:
         """The names of the new columns."""
         return tuple(column.name for column in self.result.columns)
+
+    @property
+    def worth(self) -> Worth | None:
+        """Own features, own averages and private columns side by side, for known and for new keys; of a search at home."""
+        return self.result.worth
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 from pydantic import ValidationError
 
 from saibot.client.domains import Domains, best_domains, doubt_of_guess
+from saibot.client.judging import RequestRows
 from saibot.client.keys import places_of, request_key
-from saibot.client.tables import key_codes, numbers, read_columns
+from saibot.client.own_columns import OwnFeature, all_usable, features_of, is_category
+from saibot.client.own_means import own_means
+from saibot.client.own_model import OwnModel
+from saibot.client.tables import column_names, key_codes, numbers, read_columns
 from saibot.domains.aligning import how_spelled
 from saibot.errors import InvalidInput, InvalidTable
 from saibot.estimate.moments import exact_moments
@@ -20,12 +24,41 @@ from saibot.privatize.read import TableLike
 from saibot.privatize.schema import resolve_key
 from saibot.search import SearchRequest
 from saibot.search.units import KeyColumn, Terms, Units
-from saibot.semiring import Moments
 from saibot.sketch import Feature, KeyDomain
 from saibot.wire.result import OwnColumn
 
 Keys = Sequence[str] | Mapping[str, KeyDomain | str | None]
 LARGEST = 1e300  # beyond, a column's mean may be no number
+
+
+@dataclass(frozen=True)
+class LocalRequest(SearchRequest):
+    """A request that holds its own rows, too: what it finds is judged by them, and they stay here."""
+
+    rows: RequestRows | None = field(default=None, repr=False, compare=False)
+    model: OwnModel = field(default_factory=OwnModel)
+
+
+OWN_AVERAGE = "own average"  # a feature of the base model where gains are for known keys; no column has this name alone
+
+
+def with_own_average(request: LocalRequest) -> LocalRequest:
+    """The request with the requester's own average per key among its own features: what candidates must add to.
+
+    Only the search sees it. It is made fold by fold, as `saibot.client.own_means` says.
+    """
+    rows = request.rows
+    if rows is None or request.key is None:
+        return request
+    rng = np.random.default_rng(0)
+    column = own_means(rows.own, rows.target, rows.codes, len(request.key), ~rows.held_out, request.model.family, rng)
+    scale = float(column[~rows.held_out].std()) or 1.0
+    target = request.terms.units[request.target] if request.terms is not None else Units(0.0, 1.0)
+    table = np.column_stack([rows.own, column / scale, (rows.target - target.offset) / target.scale])
+    names = (*rows.names, OWN_AVERAGE, request.target)
+    parts = [rows.held_out == held_out for held_out in (False, True)]
+    moments = [exact_moments(names, table[part], rows.codes[part], len(request.key)) for part in parts]
+    return replace(request, train=moments[0], test=moments[1] if request.test is not None else None, facts=())
 
 
 @dataclass(frozen=True)
@@ -47,31 +80,45 @@ def local_request(
     card: Card | None = None,
     domains: Domains | None = None,
     name: str = "request",
-) -> SearchRequest:
+) -> LocalRequest:
     """A request from tables: paths, pandas, polars or Arrow.
 
     `keys` names key columns, or keys of the card; a mapping gives a column its domain, or the id of one. Otherwise the
     domain is the card's, or the one among `domains` that holds most of the column's values. Own features are those named,
-    or all numeric ones of the card. Rows without a target are left out; a missing feature takes its column's mean.
+    or those of the card, or all columns that can explain something; a category becomes a column for each of its frequent
+    values. Rows without a target are left out; a missing feature takes its column's mean.
     """
     known = domains or Domains(None)
-    columns = _feature_columns(target, features, card)
     asked = keys if isinstance(keys, Mapping) else dict.fromkeys(keys)
     key_columns = [part.column for key in asked for part in _card_parts(key, card)]
-    wanted = [*columns.values(), *key_columns]
-    first = _read(train, columns, wanted, key_columns, "training")
-    second = None if test is None else _read(test, columns, wanted, key_columns, "test")
-    resolved, notes = _resolve_keys(asked, card, known, first.table)
-    tables = [values.table for values in (first, second) if values is not None]
-    key, codes = request_key(resolved, tables)
-    units = _units(tuple(columns), first)
+    target_column = _column_of(target, card)
+    columns = _feature_columns(target, features, card)
+    unnamed = columns is None
+    if columns is None:
+        both = set(column_names(train)) & set(column_names(train if test is None else test))
+        columns = {n: n for n in column_names(train) if n in both and n not in {target_column, *key_columns}}
+    first, second = (
+        None if table is None else _read(table, columns.values(), target_column, key_columns, which)
+        for table, which in ((train, "training"), (test, "test"))
+    )
+    assert first is not None
+    chosen, notes = _features(columns, first, card, unnamed=unnamed)
+    own = {"training": _values(first, chosen, target_column)}
+    if second is not None:
+        own["test"] = _values(second, chosen, target_column)
+    resolved, told = _resolve_keys(asked, card, known, own["training"].table)
+    notes = told + notes
+    key, codes = request_key(resolved, [values.table for values in own.values()])
+    units = _units((*(one.name for one in chosen), target), own["training"])
     size = 1 if key is None else len(key)
-    for values, which in ((first, "training"), (second, "test")):
-        if values is not None and values.without_target:
+    for which, values in own.items():
+        if values.without_target:
             notes.append(f"{values.without_target:,} rows of the {which} table have no target and are left out")
-    return SearchRequest(
-        train=_moments(first, units, codes[0], size),
-        test=None if second is None else _moments(second, units, codes[1], size),
+    scaled = [_scaled(values, units) for values in own.values()]
+    moments = [exact_moments(tuple(units), part, code, size) for part, code in zip(scaled, codes, strict=True)]
+    return LocalRequest(
+        train=moments[0],
+        test=None if test is None else moments[1],
         target=target,
         key=key,
         name=name,
@@ -79,10 +126,25 @@ def local_request(
         own=() if card is None else (card.dataset.name,),
         terms=Terms(
             units=units,
-            features=tuple(OwnColumn(name=n, column=columns[n], missing=units[n].offset) for n in columns if n != target),
-            target_column=columns[target],
+            features=tuple(
+                OwnColumn(
+                    name=one.name,
+                    column=one.column,
+                    missing=0.0 if one.level is not None else units[one.name].offset,
+                    level=one.level,
+                )
+                for one in chosen
+            ),
+            target_column=target_column,
             keys=tuple(resolved),
             notes=tuple(notes),
+        ),
+        rows=RequestRows(
+            names=tuple(one.name for one in chosen),
+            own=np.vstack([part[:, :-1] for part in scaled]),
+            target=np.concatenate([values.columns[:, -1] for values in own.values()]),
+            codes=np.concatenate(codes),
+            held_out=np.repeat([False, True][: len(codes)], [len(code) for code in codes]),
         ),
     )
 
@@ -90,26 +152,60 @@ def local_request(
 # ------------------------------------------------------------------------------------------------ features
 
 
-def _feature_columns(target: str, features: Sequence[str] | None, card: Card | None) -> dict[str, str]:
-    """The column of every feature, the target last."""
+def _column_of(name: str, card: Card | None) -> str:
+    """The column of a feature: the card's, or the one of that name."""
     facts = card.features if card is not None else {}
-    numeric = tuple(name for name, fact in facts.items() if fact.levels is None and name != target)
-    chosen = numeric if features is None else tuple(features)
+    return (facts[name].column or name) if name in facts else name
+
+
+def _feature_columns(target: str, features: Sequence[str] | None, card: Card | None) -> dict[str, str] | None:
+    """The column of every own feature that was named, or that the card has; None where nobody has said."""
+    if features is None and card is None:
+        return None
+    listed = tuple(name for name in card.features if name != target) if card is not None else ()
+    chosen = listed if features is None else tuple(features)
     if target in chosen:
         raise InvalidInput(f"the target {target!r} cannot be one of the features that explain it.")
     if len(set(chosen)) < len(chosen):
         raise InvalidInput("a feature is named twice.", hint="Name each feature once.")
-    return {name: (facts[name].column or name) if name in facts else name for name in (*chosen, target)}
+    return {name: _column_of(name, card) for name in chosen}
 
 
-def _read(table: TableLike, columns: dict[str, str], wanted: Sequence[str], keys: Sequence[str], which: str) -> _Values:
+def _read(table: TableLike, features: Collection[str], target: str, keys: Sequence[str], which: str) -> _Values:
+    """The columns of one table, rows without a target left out; its own features are not numbers yet."""
     # From CSV keys are read as text, so that 01 stays 01; one that is a feature, too, has to be a number.
-    rows = read_columns(table, wanted, text=[key for key in keys if key not in columns.values()])
-    values = np.column_stack([numbers(rows, column) for column in columns.values()])
-    there = ~np.isnan(values[:, -1])
+    text = [key for key in keys if key != target and key not in features]
+    rows = read_columns(table, [*features, target, *keys], text=text)
+    there = ~np.isnan(numbers(rows, target))
     if not there.any():
         raise InvalidTable(f"no row of the {which} table has a target.", hint="Name a column of numbers with --target.")
-    return _Values(rows if there.all() else rows.filter(pa.array(there)), values[there], int((~there).sum()))
+    return _Values(rows if there.all() else rows.filter(pa.array(there)), np.zeros((0, 0)), int((~there).sum()))
+
+
+def _features(
+    columns: Mapping[str, str], train: _Values, card: Card | None, *, unnamed: bool
+) -> tuple[list[OwnFeature], list[str]]:
+    """Own features as columns of numbers, and what to say of them."""
+    if unnamed:
+        found, told = all_usable(train.table.select(list(columns.values())), leave=())
+        return found, [told]
+    found = []
+    facts = card.features if card is not None else {}
+    for name, column in columns.items():
+        levels = facts[name].levels if name in facts else None
+        made = features_of(name, train.table, column, levels)
+        if not made and levels is None and is_category(train.table.column(column).type):
+            raise InvalidTable(
+                f"column {column!r} holds text of which no value is frequent, and a model needs numbers.",
+                hint="Leave it out, or make it a column of numbers; a join column is named with --key.",
+            )
+        found += made
+    return found, []
+
+
+def _values(read: _Values, features: Sequence[OwnFeature], target: str) -> _Values:
+    columns = [one.values(read.table) for one in features]
+    return replace(read, columns=np.column_stack([*columns, numbers(read.table, target)]))
 
 
 def _units(names: tuple[str, ...], values: _Values) -> dict[str, Units]:
@@ -153,11 +249,11 @@ def _facts(units: dict[str, Units], card: Card | None) -> tuple[Feature, ...]:
         return ()
 
 
-def _moments(values: _Values, units: dict[str, Units], codes: np.ndarray, size: int) -> Moments:
+def _scaled(values: _Values, units: dict[str, Units]) -> np.ndarray:
     offset = np.array([unit.offset for unit in units.values()])
     scale = np.array([unit.scale for unit in units.values()])
     scaled = (values.columns - offset) / scale
-    return exact_moments(tuple(units), np.where(np.isnan(scaled), 0.0, scaled), codes, size)
+    return np.where(np.isnan(scaled), 0.0, scaled)
 
 
 # ------------------------------------------------------------------------------------------------ keys

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from saibot.client.own_columns import OwnFeature
 from saibot.client.tables import column_names, numbers, read_columns
 from saibot.errors import InvalidInput
 from saibot.privatize.read import TableLike
@@ -69,11 +69,7 @@ class LinearModel:
 
 def _own_values(rows: pa.Table | None, column: OwnColumn) -> np.ndarray:
     assert rows is not None
-    if column.level is not None:
-        hit = pc.equal(rows.column(column.column).cast(pa.string()), column.level)
-        values: np.ndarray = pc.fill_null(hit, False).to_numpy().astype(float)
-        return values
-    values = numbers(rows, column.column)
+    values = OwnFeature(column.name, column.column, column.level).values(rows)
     values = np.where(np.isnan(values), column.missing, values)
     if column.lower is not None and column.upper is not None:
         values = np.clip(values, column.lower, column.upper)

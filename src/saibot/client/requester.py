@@ -131,13 +131,17 @@ class Requester:
 
     # -------------------------------------------------------------------------------------------- there
 
-    def split(self, table: TableLike, *, test: str = "0.25", id: str | None = None) -> SplitFrames:
+    def split(
+        self, table: TableLike, *, test: str = "0.25", id: str | None = None, by_key: str | None = None
+    ) -> SplitFrames:
         """Divide a table in memory at random, individual by individual (by the column `id`, or row by row).
 
-        The ledger notes that the parts are disjoint: with `split=parts.id`, each may be released with the whole budget. For
-        a file there is `saibot split`.
+        The ledger notes that the parts are disjoint: with `split=parts.id`, each may be released with the whole budget. With
+        `by_key`, a key column, no key is in both parts: for searches at home, to see what columns are worth for new keys.
+        For a file there is `saibot split`.
         """
-        return split_frame(table, self._open_ledger(), test=exact_decimal(test, name="test"), id_column=id)
+        share = exact_decimal(test, name="test")
+        return split_frame(table, self._open_ledger(), test=share, id_column=id, key=by_key)
 
     def private_part(
         self,

@@ -111,6 +111,32 @@ def gain_interval(
     return GainInterval(min(gain, 1.0), lower, upper, spread[0], spread[1], min(gain, 1.0) - count * (noise + sample))
 
 
+def new_key_gain(
+    moments: Moments,
+    *,
+    own: Sequence[str],
+    target: str,
+    values: np.ndarray | None,
+    base: np.ndarray,
+    full: np.ndarray,
+    clusters: np.ndarray | None = None,
+    added: int = 1,
+) -> float:
+    """The gain in R2 to expect on keys that are not among these, of models that were fitted here.
+
+    A slope fits its own keys better than the truth would, and others worse, each by its variance over keys:
+    (v^2 - 2 SUM_k (SUM_i z~_i e_i)^2) / (r TSS), e the residuals with the candidate.
+    """
+    problem = Problem.of(moments, own, target, values)
+    wide, narrow = problem.residual(full), problem.residual(base)
+    tss = Quadratic(problem.moments, (problem.around_mean(),), np.ones((1, 1))).value()
+    size = Quadratic(problem.moments, (narrow - wide,), np.ones((1, 1))).value()
+    if tss <= 0 or size <= 0:
+        return 0.0
+    meeting = Quadratic(problem.moments, ((narrow - wide) * (1 / math.sqrt(size)), wide), np.array([[0, 0.5], [0.5, 0]]))
+    return (size - 2 * added * meeting.sampling_variance("keys", clusters)) / tss
+
+
 def r2_interval(
     moments: Moments,
     *,

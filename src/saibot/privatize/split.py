@@ -2,6 +2,9 @@
 
 Both parts may then be released with the full budget: every individual is in one of them only, and which one does not depend
 on the data. A split by file order or by a hash of the content would let a replaced row push others across.
+
+A split by key puts all rows of a key into one part: a model is then judged on keys that it has never seen. Replacing a row
+may move it to another key and so to the other part, so the ledger is told of no split, and what both parts cost adds up.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ class SplitFiles:
 
     train: Path
     test: Path
-    id: str
+    id: str | None  # None for a split by key
     notes: tuple[str, ...] = ()
 
 
@@ -46,18 +49,26 @@ class SplitFrames:
 
     train: Any
     test: Any
-    id: str
+    id: str | None  # None for a split by key
     notes: tuple[str, ...] = ()
 
 
 def split_table(
-    table: Path, ledger: Ledger, *, test: Decimal, id_column: str | None = None, out: Path | None = None
+    table: Path,
+    ledger: Ledger,
+    *,
+    test: Decimal,
+    id_column: str | None = None,
+    key: str | None = None,
+    out: Path | None = None,
 ) -> SplitFiles:
     """Write TABLE.train and TABLE.test beside the table (or into `out`), in its own format, cells unchanged.
 
-    The ledger notes that these two files are disjoint by individual, so that their budgets do not add up.
+    The ledger notes that these two files are disjoint by individual, so that their budgets do not add up; not where all
+    rows of a `key` stay together, since an individual may change its key.
     """
     threshold = _threshold(test)
+    _check_one_way(id_column, key)
     name = table.name.lower()
     ending = next((e for e in (*CSV_ENDINGS, *PARQUET_ENDINGS) if name.endswith(e)), None)
     if ending is None or not table.is_file():
@@ -66,41 +77,61 @@ def split_table(
     # Of a text file no column is listed: without a header line they would be the first row's cells.
     listed = f"It has {', '.join(map(repr, content.column_names))}."
     hint = listed if ending in PARQUET_ENDINGS else "The names of its columns are its first line."
-    chosen = _chosen(content, threshold, _checked(id_column, content.column_names, hint))
+    chosen = _chosen(content, threshold, _checked(id_column or key, content.column_names, hint))
     folder = out or table.parent
     folder.mkdir(parents=True, exist_ok=True)
     stem = table.name[: -len(ending)]
     train, held_out = (folder / f"{stem}.{part}{_plain(ending)}" for part in ("train", "test"))
+    if key is not None:
+        _write_parts(content, chosen, train, held_out)
+        return SplitFiles(train, held_out, None)
     samples = _samples(content, ledger, id_column)
     notes = _seen_before(samples, ledger)
     id = ledger.begin_split(unit=id_column, train=str(train.resolve()), test=str(held_out.resolve()))
-    try:
-        for path, mask in ((train, ~chosen), (held_out, chosen)):
-            _write(content.filter(pa.array(mask)), path)
-    except pa.ArrowException:
-        raise InvalidTable(
-            f"{table} has columns of a type that cannot be divided.", hint="Bring them to texts, numbers or dates."
-        ) from None
+    _write_parts(content, chosen, train, held_out)
     written = [ledger.fingerprint([path.read_bytes()]) for path in (train, held_out)]
     ledger.split_written(id, train_source=written[0], test_source=written[1])
     ledger.remember(samples, split=id)
     return SplitFiles(train, held_out, id, notes)
 
 
-def split_frame(frame: Any, ledger: Ledger, *, test: Decimal, id_column: str | None = None) -> SplitFrames:
+def split_frame(
+    frame: Any, ledger: Ledger, *, test: Decimal, id_column: str | None = None, key: str | None = None
+) -> SplitFrames:
     """Divide a pandas, polars or Arrow table in memory; both parts are of its own kind."""
+    _check_one_way(id_column, key)
     if not is_frame(frame):
         raise InvalidTable(f"a {type(frame).__name__} is no pandas, polars or Arrow table.")
     names = frame_names(frame)
-    wanted = _checked(id_column, names, f"It has {', '.join(map(repr, names))}.")
+    wanted = _checked(id_column or key, names, f"It has {', '.join(map(repr, names))}.")
     content = frame_columns(frame, None, id_column=id_column)
     chosen = _chosen(content, _threshold(test), wanted)
+    if key is not None:
+        return SplitFrames(_filtered(frame, ~chosen), _filtered(frame, chosen), None)
     samples = _samples(content, ledger, id_column)
     notes = _seen_before(samples, ledger)
     id = ledger.begin_split(unit=id_column, train="", test="")
     ledger.split_written(id, train_source=b"", test_source=b"")
     ledger.remember(samples, split=id)
     return SplitFrames(_filtered(frame, ~chosen), _filtered(frame, chosen), id, notes)
+
+
+def _check_one_way(id_column: str | None, key: str | None) -> None:
+    if id_column is not None and key is not None:
+        raise InvalidInput(
+            "a table is divided by individual or by key, not by both.",
+            hint="--id where both parts are privatised; --by-key to judge a model on keys it has not seen.",
+        )
+
+
+def _write_parts(content: pa.Table, chosen: np.ndarray, train: Path, held_out: Path) -> None:
+    try:
+        for path, mask in ((train, ~chosen), (held_out, chosen)):
+            _write(content.filter(pa.array(mask)), path)
+    except pa.ArrowException:
+        raise InvalidTable(
+            "the table has columns of a type that cannot be divided.", hint="Bring them to texts, numbers or dates."
+        ) from None
 
 
 def _filtered(frame: Any, mask: np.ndarray) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from saibot.report.format import fixed, percent, signed
+from saibot.wire.worth import CalibrationPoint
 
 if TYPE_CHECKING:
     from saibot.report.result import RankedEntry, Stage
@@ -193,6 +194,36 @@ def path(stages: Sequence[Stage]) -> Spec:
                 },
             },
             told({}, "@ink"),
+        ],
+    )
+
+
+def calibration(points: Sequence[CalibrationPoint]) -> Spec:
+    """What rows with about the same predicted mean turned out to be; on the line both are the same."""
+    rows = [{"predicted": one.predicted, "observed": one.observed, "rows": one.rows} for one in points]
+    most = max(max(one.predicted, one.observed) for one in points)
+    line = [{"predicted": at, "observed": at} for at in (0.0, most)]
+    x = {"field": "predicted", "type": "quantitative", "axis": {"title": "predicted", "tickCount": 6}}
+    y = {"field": "observed", "type": "quantitative", "axis": {"title": "observed", "tickCount": 6}}
+    tooltip = [
+        {"field": "predicted", "format": ".3f"},
+        {"field": "observed", "format": ".3f"},
+        {"field": "rows", "format": ",", "title": "rows"},
+    ]
+    return chart(
+        rows,
+        description="What rows with about the same predicted mean turned out to be.",
+        height=220,
+        layer=[
+            {
+                "data": {"values": line},
+                "mark": {"type": "line", "strokeDash": [3, 3]},
+                "encoding": {"x": x, "y": y, "color": {"value": "@line-strong"}},
+            },
+            {
+                "mark": {**POINT, "size": SIZES["circle"]},
+                "encoding": {"x": x, "y": y, "color": {"value": "@chart-main"}, "tooltip": tooltip},
+            },
         ],
     )
 

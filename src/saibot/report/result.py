@@ -9,11 +9,12 @@ from typing import Any
 from saibot.report import charts
 from saibot.report.format import percent, plural
 from saibot.report.spreadsheet import csv_text, safe_file_name
+from saibot.report.worth import judged_on, worth_heads, worth_rows, yes_or_no_rows
 from saibot.search.rankings import RANKINGS
 from saibot.wire import Entry, Measured, Result
 
 COLUMNS = (
-    *("rank", "dataset", "feature", "kind", "key", "gain", "lower", "upper"),
+    *("rank", "dataset", "feature", "kind", "key", "gain", "lower", "upper", "new_keys"),
     *("potential", "potential_lower", "potential_upper", "expected"),
     *("coefficient", "coefficient_lower", "coefficient_upper"),
     *("reliability", "privacy_share", "coverage", "rows", "step", "note", "digest"),
@@ -77,6 +78,10 @@ class ResultView:
         return any(stage.model.unclear for stage in self.path)
 
     @property
+    def with_new_keys(self) -> bool:
+        return any(entry.new_keys is not None for entry in self.result.ranked)
+
+    @property
     def with_potential(self) -> bool:
         return any(entry.potential is not None for entry in self.result.ranked)
 
@@ -120,6 +125,27 @@ class ResultView:
         return charts.path(self.path) if len(self.path) > 1 else None
 
     @property
+    def worth_heads(self) -> tuple[str, ...]:
+        return () if self.result.worth is None else worth_heads(self.result.worth)
+
+    @property
+    def worth_rows(self) -> list[list[str]]:
+        return [] if self.result.worth is None else worth_rows(self.result.worth)
+
+    @property
+    def yes_or_no_rows(self) -> list[list[str]]:
+        return [] if self.result.worth is None else yes_or_no_rows(self.result.worth)
+
+    @property
+    def judged_on(self) -> str:
+        return "" if self.result.worth is None else judged_on(self.result.worth)
+
+    @property
+    def calibration_chart(self) -> charts.Spec | None:
+        worth = self.result.worth
+        return charts.calibration(worth.calibration) if worth is not None and worth.calibration else None
+
+    @property
     def sureness(self) -> str:
         """How sure the intervals are."""
         return percent(self.result.interval_confidence)
@@ -154,7 +180,7 @@ def rows_of(view: ResultView) -> list[list[str | float | None]]:
         entry = candidate.entry
         rows.append([
             candidate.place, entry.dataset, entry.what or None, entry.kind, entry.on,
-            entry.gain, *entry.interval, entry.potential, *(entry.potential_interval or (None, None)),
+            entry.gain, *entry.interval, entry.new_keys, entry.potential, *(entry.potential_interval or (None, None)),
             entry.expected, entry.coefficient, *(entry.coefficient_interval or (None, None)), entry.reliability,
             entry.privacy_share, entry.coverage, entry.rows, candidate.step, entry.note, entry.digest,
         ])  # fmt: skip

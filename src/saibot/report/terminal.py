@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from saibot.report.format import fixed, number, percent, plain_text, plural, signed
+from saibot.report.worth import judged_on, worth_heads, worth_rows, yes_or_no_rows
 from saibot.search.rankings import RANKINGS
-from saibot.wire import Entry, Measured, Result
+from saibot.wire import Entry, Measured, Result, Worth
 
 BAR = 24  # most letters of an error bar
 LEAST_BAR = 10  # a shorter one says nothing, and its heading needs as much: leave it out
@@ -77,6 +78,8 @@ def show_result(result: Result, *, sketches: int | None, shown: int) -> None:
     print()
     show_ranking(result, shown)
     show_path(result)
+    if result.worth is not None:
+        show_worth(result.worth)
     for place, step in enumerate(result.steps, start=1):
         if step.kind == "join" and step.note:
             print(plain_text(f"step {place}: {step.note}", most=LONGEST_NOTE))
@@ -136,6 +139,21 @@ def show_path(result: Result, title: str = "R² step by step") -> None:
     held_out = all(model.test_r2 is not None for _, model in models)
     rows = [[name, fixed(model.train_r2), _held_out(model) if held_out else "–"] for name, model in models]
     print_table(title, ["model", "training", "held out"], rows, right=(1, 2))
+
+
+def show_worth(worth: Worth) -> None:
+    """What the columns are worth beside what the requester has anyway, and what to make of it."""
+    rows = worth_rows(worth)
+    if rows:
+        sure = percent(worth.confidence)
+        print_table(f"what it is worth to you, with {sure} intervals", worth_heads(worth), rows, right=(1, 2))
+    if worth.family == "binomial":
+        heads = ("AUC, log loss", *worth_heads(worth)[1:])
+        print_table("and as a yes or no", heads, yes_or_no_rows(worth), right=(1, 2))
+    print(plain_text(worth.sentence, most=LONGEST_NOTE))
+    if told := judged_on(worth):
+        print(plain_text(told, most=LONGEST_NOTE))
+    print()
 
 
 def bar_letters(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> int:

@@ -78,6 +78,7 @@ def entry_of(found: Found, target_scale: float = 1.0) -> Entry:
         via=found.via,
         gain=found.gain,
         interval=(found.lower, found.upper),
+        new_keys=found.new_keys,
         potential=found.potential,
         potential_interval=found.potential_interval,
         expected=found.expected,

@@ -62,7 +62,9 @@ class Expectations:
         """The numbers of the first candidates, each with the gain that its raw means are expected to have."""
         numbers = np.array(engine.first(board, max(most, CONSIDERED)), dtype=np.intp)
         raw, usable = self._gains(state, [engine.group(int(i)) for i in numbers], np.asarray(board.gain[numbers]))
-        best = np.argsort(-(raw + usable), kind="stable")[:most]
+        # On new keys both are less: a slope fits the keys that it was learned from better than others.
+        flattery = 2 * board.flattery(numbers) if engine.for_new_keys else 0.0
+        best = np.argsort(-(raw + usable - flattery), kind="stable")[:most]
         return [(int(numbers[i]), float(raw[i])) for i in best]
 
     def _gains(self, state: State, groups: Sequence[Group], usable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

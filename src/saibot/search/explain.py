@@ -23,7 +23,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri
 
-from saibot.estimate.intervals import GainInterval, coefficient_interval, gain_interval
+from saibot.estimate.intervals import GainInterval, coefficient_interval, gain_interval, new_key_gain
 from saibot.estimate.quadratic import Sampling
 from saibot.search.engine import Candidate
 from saibot.search.found import Found
@@ -99,6 +99,7 @@ def describe(
         rows=None if math.isnan(rows) else int(rows),
         coverage=_coverage(table.moments, first),
         privacy_share=problem.privacy_share() if table.private else 0.0,
+        new_keys=None if table.private else problem.on_new_keys(),
         potential=None if potential is None else potential[0],
         potential_interval=None if potential is None else potential[1:],
         expected=expected,
@@ -175,6 +176,18 @@ class _Regression:
             full=self.full,
             confidence=confidence,
             sampling=sampling,
+            clusters=self.clusters,
+            added=self.added,
+        )
+
+    def on_new_keys(self) -> float:
+        return new_key_gain(
+            self.moments,
+            own=self.own,
+            target=self.target,
+            values=self.values,
+            base=self.base,
+            full=self.full,
             clusters=self.clusters,
             added=self.added,
         )

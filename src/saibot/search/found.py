@@ -32,6 +32,7 @@ class Found:
     coefficient_interval: Pair | None = None
     coverage: float | None = None  # share of the request's rows whose key the provider's domain holds
     privacy_share: float | None = None  # of the gain's error: the request's privacy noise, as against sampling
+    new_keys: float | None = None  # the gain on keys that training never saw; of a local request
     potential: float | None = None  # what the provider's raw means would give
     potential_interval: Pair | None = None
     expected: float | None = None  # the best guess at the same, where that is what was ranked by

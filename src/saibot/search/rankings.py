@@ -41,7 +41,8 @@ def ranking_named(name: str) -> Ranking:
 def _by_usable_gain(engine: Engine, options: SearchOptions) -> Order:
     def order(state: State, most: int) -> Ordered:
         board = engine.board(state, quantile=options.ranking_quantile)
-        return Ordered(board, [(number, None) for number in engine.first(board, most)])
+        ranked = board.of_new_keys() if engine.for_new_keys else board
+        return Ordered(board, [(number, None) for number in engine.first(ranked, most)])
 
     return order
 
@@ -49,7 +50,8 @@ def _by_usable_gain(engine: Engine, options: SearchOptions) -> Order:
 def _by_potential_gain(engine: Engine, options: SearchOptions) -> Order:
     def order(state: State, most: int) -> Ordered:
         board = engine.board(state, quantile=options.ranking_quantile, potential=True)
-        return Ordered(board, [(number, None) for number in engine.first(board, most)])
+        ranked = board.of_new_keys() if engine.for_new_keys else board
+        return Ordered(board, [(number, None) for number in engine.first(ranked, most)])
 
     return order
 

@@ -65,6 +65,12 @@ class State:
         moments = self.moments.with_lookup(name, values - centre)
         return replace(self, moments=moments, origin=np.append(self.origin, centre))
 
+    def without(self, name: str) -> State:
+        """The same table without one of the request's own features."""
+        kept = [i for i, feature in enumerate(self.features) if feature != name]
+        moments = self.moments.select(tuple(self.features[i] for i in kept))
+        return replace(self, moments=moments, origin=self.origin[kept], own=self.own - 1)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The explaining features."""

@@ -15,11 +15,13 @@ from saibot.wire.related import Discovered, JoinsWith, Related, UnionsWith, Unre
 from saibot.wire.result import Dropped, Entry, Identity, Measured, NewColumn, Result, Step
 from saibot.wire.search import ErrorFacts, Search
 from saibot.wire.shapes import Shape
+from saibot.wire.worth import Change, Judged, Situation, Worth
 
 __all__ = [
     "RANKINGS",
     "About",
     "Account",
+    "Change",
     "CorpusEntry",
     "Dataset",
     "Discovered",
@@ -32,6 +34,7 @@ __all__ = [
     "InvalidOption",
     "JoinKeyPart",
     "JoinsWith",
+    "Judged",
     "Measured",
     "NewColumn",
     "NewToken",
@@ -44,8 +47,10 @@ __all__ = [
     "SearchOptions",
     "Shape",
     "ShownDataset",
+    "Situation",
     "Step",
     "Token",
     "UnionsWith",
     "Unrelated",
+    "Worth",
 ]

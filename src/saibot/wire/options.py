@@ -87,6 +87,11 @@ class SearchOptions(Options):
     """Options of a search on one's own machine: all of `Options`, and those that only its owner can choose."""
 
     always_first: bool = Field(default=False, description="Take the best one candidate, whatever its bound.")
+    gain: Literal["auto", "new", "known"] = Field(
+        default="auto",
+        description="Which rows a search at home ranks for: of new keys, or of known ones, beyond your own average per key. "
+        "auto: new, where your rows have keys.",
+    )
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="Where to sweep: auto, cpu or cuda.")
 
     @model_validator(mode="after")
@@ -110,8 +115,8 @@ class Question(Options):
         for name, field in SearchOptions.model_fields.items():
             if name not in Options.model_fields and getattr(options, name) != field.default:
                 raise InvalidInput(
-                    f"a platform does not take the option {name}: it chooses the device, and takes only what is clear of "
-                    "its noise.",
+                    f"a platform does not take the option {name}: it chooses the device, takes only what is clear of its "
+                    "noise, and has no rows.",
                     hint="Leave it out, or search locally.",
                 )
         shared = {name: getattr(options, name) for name in Options.model_fields}

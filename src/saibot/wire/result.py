@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from saibot.errors import InvalidInput
 from saibot.wire.shapes import Shape
+from saibot.wire.worth import Worth
 
 FORMAT: Literal["saibot-result"] = "saibot-result"
 VERSION: Literal[1] = 1
@@ -63,6 +64,11 @@ class Entry(Joined):
     features: tuple[str, ...] = ()
     gain: float = Field(description="In R², with the private values as they are.")
     interval: Pair
+    new_keys: float | None = Field(
+        default=None,
+        exclude_if=lambda gain: gain is None,
+        description="The gain expected on keys that training never saw; of a search at home.",
+    )
     potential: float | None = Field(
         default=None,
         description="What the provider's raw means would give; None where too little of the values is signal to say.",
@@ -218,6 +224,11 @@ class Result(Shape):
     platform: str | None = Field(default=None, description="Address of the platform that was searched, if one was.")
     at_home: Annotated[bool, BeforeValidator(_unless_denied)] = Field(
         default=True, description="Whether nobody but the requester knows what was chosen."
+    )
+    worth: Worth | None = Field(
+        default=None,
+        exclude_if=lambda worth: worth is None,
+        description="What the columns are worth beside the requester's own means; of a search at home.",
     )
 
     @model_validator(mode="after")

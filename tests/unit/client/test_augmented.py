@@ -288,7 +288,7 @@ def test_values_that_another_dataset_leads_to_are_joined_and_predicted_with(rows
     ])  # fmt: skip
     mean = visits.assign(income=visits.town.map(income)).groupby("shop").income.mean()
     mine = rows.assign(sales=rows.shop.map(mean) + rng.normal(0, 2, len(rows)))
-    request = local_request(mine, target="sales", keys=["shop"], domains=Domains(corpus))
+    request = local_request(mine, target="sales", features=[], keys=["shop"], domains=Domains(corpus))
     found = find_augmentation(request, corpus, SearchOptions(device="cpu", hops=True, always_first=True, steps=1))
     assert found.columns == ("incomes via visits.level",)
     found.save(tmp_path / "result.json")
@@ -305,7 +305,7 @@ def test_two_columns_with_one_domain_are_joined_each_in_its_own_right(rows, corp
     target = rng.choice(list(SHOPS), len(rows))
     sales = rows.shop.map(levels["shop"]) - 2 * pd.Series(target).map(levels["shop"]) + rng.normal(0, 5, len(rows))
     moved = rows.assign(to=target, sales=sales)
-    request = local_request(moved, target="sales", keys=["shop", "to"], domains=Domains(corpus))
+    request = local_request(moved, target="sales", features=[], keys=["shop", "to"], domains=Domains(corpus))
     found = find_augmentation(request, corpus, SearchOptions(device="cpu"))
     assert list(found.to_frame().key[:2]) == ["to", "shop"]
     assert found.columns == ("shops-survey.level", "shops-survey.level.2")
@@ -355,7 +355,7 @@ def test_values_packed_without_their_levels_are_read_without_them(rows, sketches
         if not known:  # as of a domain that nobody gave: days are known by their id
             monkeypatch.setattr(corpus, "domain_of", lambda sketch: None)
         assert corpus.add([weather]) == []
-        request = local_request(rows, target="sales", keys=["day"], domains=Domains(corpus))
+        request = local_request(rows, target="sales", features=[], keys=["day"], domains=Domains(corpus))
         here = find_augmentation(request, corpus, SearchOptions(always_first=True, steps=1))
         there = Augmented(here.result, Fetched([weather], [days]))
         seen.append(there.augment(rows)["w.level"])

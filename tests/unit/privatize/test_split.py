@@ -183,3 +183,15 @@ def test_a_column_that_tells_no_individuals_apart_is_refused(tmp_path: Path) -> 
     (tmp_path / "twice.csv").write_text("id,x,id\n1,2,3\n", encoding="utf-8")
     with pytest.raises(InvalidTable, match="several columns 'id'"):
         split_table(tmp_path / "twice.csv", test=HALF, id_column="id")
+
+
+def test_a_split_by_key_keeps_keys_together_and_claims_nothing_in_the_ledger(tmp_path: Path) -> None:
+    """Replacing a row can move it to another key, and so across: the parts' budgets must add up."""
+    table = write(tmp_path / "t.csv", rows())
+    files = split_table(table, test=HALF, key="zip")
+    parts = [{row["zip"] for row in csv.DictReader(path.open(encoding="utf-8"))} for path in (files.train, files.test)]
+    assert not parts[0] & parts[1] and len(parts[0] | parts[1]) == 7
+    ledger = Ledger(Path(os.environ["SAIBOT_HOME"]))
+    assert files.id is None and ledger.share_of(place=str(files.train.resolve()), part="train") is None
+    with pytest.raises(InvalidInput, match="by individual or by key"):
+        split_table(table, test=HALF, key="zip", id_column="id")

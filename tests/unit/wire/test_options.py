@@ -26,7 +26,7 @@ CHANGED = {
     "shared": True,
     "shown": 7,
 }
-AT_HOME = {"always_first": True, "device": "cpu"}
+AT_HOME = {"gain": "known", "always_first": True, "device": "cpu"}
 
 
 def test_every_option_is_either_sent_or_refused():
