@@ -120,6 +120,10 @@ class ResultView:
         return charts.path(self.path) if len(self.path) > 1 else None
 
     @property
+    def coefficients(self) -> list[tuple[str, float, float | None, float | None]]:
+        return coefficient_rows(self.result)
+
+    @property
     def sureness(self) -> str:
         """How sure the intervals are."""
         return percent(self.result.interval_confidence)
@@ -159,6 +163,16 @@ def rows_of(view: ResultView) -> list[list[str | float | None]]:
             entry.privacy_share, entry.coverage, entry.rows, candidate.step, entry.note, entry.digest,
         ])  # fmt: skip
     return rows
+
+
+def coefficient_rows(result: Result) -> list[tuple[str, float, float | None, float | None]]:
+    """The model's coefficients in original units with their intervals, the intercept first, then own features."""
+    model = result.model
+    if model is None:
+        return []
+    named = [(name, value, model.intervals.get(name)) for name, value in model.coefficients.items()]
+    lines = [("intercept", model.intercept, model.intercept_interval), *named]
+    return [(name, value, *(pair or (None, None))) for name, value, pair in lines]
 
 
 def result_csv(view: ResultView) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from saibot.report.format import fixed, number, percent, plain_text, plural, signed
+from saibot.report.result import coefficient_rows
 from saibot.search.rankings import RANKINGS
 from saibot.wire import Entry, Measured, Result
 
@@ -77,6 +78,7 @@ def show_result(result: Result, *, sketches: int | None, shown: int) -> None:
     print()
     show_ranking(result, shown)
     show_path(result)
+    show_coefficients(result)
     for place, step in enumerate(result.steps, start=1):
         if step.kind == "join" and step.note:
             print(plain_text(f"step {place}: {step.note}", most=LONGEST_NOTE))
@@ -136,6 +138,19 @@ def show_path(result: Result, title: str = "R² step by step") -> None:
     held_out = all(model.test_r2 is not None for _, model in models)
     rows = [[name, fixed(model.train_r2), _held_out(model) if held_out else "–"] for name, model in models]
     print_table(title, ["model", "training", "held out"], rows, right=(1, 2))
+
+
+def show_coefficients(result: Result) -> None:
+    """The model that the search ended with, in original units."""
+    rows = [
+        [name, number(value), "noise leaves it open" if low is None else f"{number(low)} to {number(high)}"]
+        for name, value, low, high in coefficient_rows(result)
+    ]
+    if rows:
+        sure = percent(result.interval_confidence)
+        print_table(
+            f"the model of {result.target}, in original units", ["", "coefficient", f"{sure} interval"], rows, right=(1, 2)
+        )
 
 
 def bar_letters(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> int:

@@ -185,6 +185,10 @@ class Model(Shape):
     lookups: tuple[str, ...]
     coefficients: dict[str, float]
     intercept: float
+    intervals: dict[str, Pair] = Field(
+        default={}, description="Of the coefficients, each by itself; those that noise leaves open are missing."
+    )
+    intercept_interval: Pair | None = None
 
 
 def _unless_denied(said: object) -> bool:
