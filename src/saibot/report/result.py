@@ -20,6 +20,9 @@ COLUMNS = (
 )
 
 
+LESS_SURE = "A larger gain can stand further down where less of it is sure."
+
+
 @dataclass(frozen=True)
 class RankedEntry:
     """A ranked candidate at its place; `step` is the one that took it."""
@@ -132,7 +135,7 @@ class ResultView:
     def order(self) -> str:
         """How the candidates are ordered, in a sentence."""
         by = RANKINGS.get(self.result.rank)
-        return "Each by itself." if by is None else f"Each by itself, {by.first} first: by {by.sentence}."
+        return "Each by itself." if by is None else f"Each by itself, {by.first} first: by {by.sentence}. {LESS_SURE}"
 
 
 def view_result(document: Result | Mapping[str, Any]) -> ResultView:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from saibot.report.format import fixed, number, percent, plain_text, plural, signed
-from saibot.report.result import coefficient_rows
+from saibot.report.result import LESS_SURE, coefficient_rows
 from saibot.search.rankings import RANKINGS
 from saibot.wire import Entry, Measured, Result
 
@@ -128,6 +128,9 @@ def show_ranking(result: Result, shown: int) -> None:
             row.append("" if gain is None else error_bar(low, gain, high, most, letters))
     title = f"candidates by themselves: {kind} in R², {order} first"
     print_table(title, heads, rows, right=right, whole=range(2, len(heads)))
+    values = [gain for gain, _ in gains if gain is not None]
+    if values != sorted(values, reverse=True):
+        print(LESS_SURE)
     if by is not None and column != "gain":
         print(f"Ranked by {by.sentence}. The models below use the private values as they are.")
 
