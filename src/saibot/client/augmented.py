@@ -151,6 +151,14 @@ class Augmented:
             steps.append({"step": i, "column": step.added} | _measured(step))
         return pd.DataFrame(steps)
 
+    def coefficients(self) -> pd.DataFrame:
+        """Every coefficient of the model in original units, the intercept first, with the interval where there is one."""
+        import pandas as pd
+
+        from saibot.report.result import coefficient_rows
+
+        return pd.DataFrame(coefficient_rows(self.result), columns=["column", "coefficient", "lower", "upper"])
+
     def plot(self, path: Path | str | None = None) -> Picture:
         """R2 step by step, and the ranked gains with their intervals: a picture, which notebooks show."""
         from saibot.report.picture import result_picture

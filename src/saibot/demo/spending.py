@@ -32,8 +32,8 @@ EPSILON, DELTA = "1", "1e-6"
 FOLDS = 5
 # What a provider might have chosen instead: a budget, and what it says of its columns of numbers.
 WRONG = {
-    "ε = 0.1 instead of 1": ("0.1", "=0:100"),  # so little buys no bounds: the guided way asks for public ones
-    "bounds of 0 to 1,000, to be safe": (EPSILON, "=0:1000"),
+    "ε = 0.1 instead": ("0.1", "=0:100"),  # so little buys no bounds: the guided way asks for public ones
+    "bounds 0 to 1,000": (EPSILON, "=0:1000"),
 }
 
 Progress = Callable[[str, float | None], None]
@@ -131,7 +131,7 @@ def judge(tables: HouseholdTables, found: Augmented) -> SpendingScores:
     rows, unseen = (found.augment(part).join(means, on=KEY) for part in (train, test))
     own, new = list(OWN), list(found.columns)
     raw = [f"raw {column.feature.partition('=')[0]}" for column in found.result.columns]
-    average = rows.groupby(KEY)[TARGET].transform("mean")
+    averaged = _with_means(rows, rows, nested=True)
     overall = float(rows[TARGET].mean())
     fold = np.arange(len(rows)) % FOLDS  # rows of the file are in no order
     known = {name: np.empty(len(rows)) for name in ("own", "means", "private")}
@@ -145,7 +145,7 @@ def judge(tables: HouseholdTables, found: Augmented) -> SpendingScores:
     truth = rows[TARGET].to_numpy(float)
     return SpendingScores(
         own=_r2(unseen, _predicted(rows, unseen, own)),
-        own_means=_r2(unseen, _predicted(rows.assign(mean=average), unseen.assign(mean=overall), [*own, "mean"])),
+        own_means=_r2(unseen, _predicted(averaged, unseen.assign(mean=overall), [*own, "mean"])),
         private=_r2(unseen, _predicted(rows, unseen, [*own, *new])),
         same_raw=_r2(unseen, _predicted(rows, unseen, [*own, *raw])),
         all_raw=_r2(unseen, _predicted(rows, unseen, [*own, *means.columns])),

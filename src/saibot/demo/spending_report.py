@@ -45,7 +45,7 @@ def spending_rows(story: SpendingStory) -> list[dict[str, Any]]:
         ("own features", "the ministry", scores.own),
         ("and own averages by commune", "the ministry; of no use in new communes", scores.own_means),
         (f"and {columns}, ε = {EPSILON}", "the ministry, today", scores.private),
-        *((f"the same, had offices chosen {name}", "the ministry", r2) for name, r2 in story.wrong.items()),
+        *((f"had offices chosen {name}", "the ministry", r2) for name, r2 in story.wrong.items()),
     ]
     raw = [
         ("the same columns, no noise", "nobody", scores.same_raw),

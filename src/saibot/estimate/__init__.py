@@ -5,6 +5,7 @@ from saibot.estimate.intervals import (
     Interval,
     coefficient_interval,
     gain_interval,
+    level_interval,
     r2_interval,
     stop_quantile,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "gain_interval",
     "join_gram",
     "joined",
+    "level_interval",
     "lookup_values",
     "moments_of_sketch",
     "paper_weights",

@@ -203,6 +203,37 @@ def coefficient_interval(
     )
 
 
+def level_interval(
+    moments: Moments,
+    *,
+    own: Sequence[str],
+    target: str,
+    values: np.ndarray | None,
+    at: np.ndarray,
+    confidence: float = 0.9,
+    sampling: Sampling | None = None,
+) -> Interval:
+    """Fieller's interval for what the model, fitted without ridge, expects where (own, values) is `at`.
+
+    At 0 in original units that is the intercept. Around `at` the level is the coefficient of the constant: with u the part
+    of the constant that the other columns do not explain, and v that of the target, it is sum uv / sum uu.
+    """
+    problem = Problem.of(moments, own, target, values)
+    looked = [f"looked up {i}" for i in range(problem.values.shape[1])]
+    matrix, _ = problem.moments.gram(problem.values, looked).arranged((*problem.own, *looked), target)
+    moved = np.eye(len(matrix))
+    moved[0, 1:-1] = -np.asarray(at, dtype=float)  # every column less what it is at that place
+    around = moved.T @ matrix @ moved
+    inner = np.linalg.pinv(around[1:-1, 1:-1], rcond=1e-12, hermitian=True)
+    weights = np.zeros((2, problem.size))
+    for row, column in ((0, around[1:-1, 0]), (1, around[1:-1, -1])):
+        slopes = inner @ column
+        weights[row] = np.append((1.0 if row == 0 else 0.0) + slopes @ at, -slopes)
+    forms = problem.form(weights[0]), problem.form(weights[1], 1.0)
+    under = np.array([[1.0, 0], [0, 0]])
+    return _ratio(problem.moments, forms, np.array([[0, 0.5], [0.5, 0]]), under, confidence, sampling)
+
+
 # ------------------------------------------------------------------------------------------------ inside
 
 

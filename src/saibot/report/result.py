@@ -21,6 +21,9 @@ COLUMNS = (
 )
 
 
+LESS_SURE = "A larger gain can stand further down where less of it is sure."
+
+
 @dataclass(frozen=True)
 class RankedEntry:
     """A ranked candidate at its place; `step` is the one that took it."""
@@ -146,6 +149,10 @@ class ResultView:
         return charts.calibration(worth.calibration) if worth is not None and worth.calibration else None
 
     @property
+    def coefficients(self) -> list[tuple[str, float, float | None, float | None]]:
+        return coefficient_rows(self.result)
+
+    @property
     def sureness(self) -> str:
         """How sure the intervals are."""
         return percent(self.result.interval_confidence)
@@ -154,7 +161,7 @@ class ResultView:
     def order(self) -> str:
         """How the candidates are ordered, in a sentence."""
         by = RANKINGS.get(self.result.rank)
-        return "Each by itself." if by is None else f"Each by itself, {by.first} first: by {by.sentence}."
+        return "Each by itself." if by is None else f"Each by itself, {by.first} first: by {by.sentence}. {LESS_SURE}"
 
 
 def view_result(document: Result | Mapping[str, Any]) -> ResultView:
@@ -185,6 +192,16 @@ def rows_of(view: ResultView) -> list[list[str | float | None]]:
             entry.privacy_share, entry.coverage, entry.rows, candidate.step, entry.note, entry.digest,
         ])  # fmt: skip
     return rows
+
+
+def coefficient_rows(result: Result) -> list[tuple[str, float, float | None, float | None]]:
+    """The model's coefficients in original units with their intervals, the intercept first, then own features."""
+    model = result.model
+    if model is None:
+        return []
+    named = [(name, value, model.intervals.get(name)) for name, value in model.coefficients.items()]
+    lines = [("intercept", model.intercept, model.intercept_interval), *named]
+    return [(name, value, *(pair or (None, None))) for name, value, pair in lines]
 
 
 def result_csv(view: ResultView) -> str:

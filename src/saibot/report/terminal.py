@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from saibot.report.format import fixed, number, percent, plain_text, plural, signed
+from saibot.report.result import LESS_SURE, coefficient_rows
 from saibot.report.worth import judged_on, worth_heads, worth_rows, yes_or_no_rows
 from saibot.search.rankings import RANKINGS
 from saibot.wire import Entry, Measured, Result, Worth
@@ -80,6 +81,7 @@ def show_result(result: Result, *, sketches: int | None, shown: int) -> None:
     show_path(result)
     if result.worth is not None:
         show_worth(result.worth)
+    show_coefficients(result)
     for place, step in enumerate(result.steps, start=1):
         if step.kind == "join" and step.note:
             print(plain_text(f"step {place}: {step.note}", most=LONGEST_NOTE))
@@ -129,6 +131,9 @@ def show_ranking(result: Result, shown: int) -> None:
             row.append("" if gain is None else error_bar(low, gain, high, most, letters))
     title = f"candidates by themselves: {kind} in R², {order} first"
     print_table(title, heads, rows, right=right, whole=range(2, len(heads)))
+    values = [gain for gain, _ in gains if gain is not None]
+    if values != sorted(values, reverse=True):
+        print(LESS_SURE)
     if by is not None and column != "gain":
         print(f"Ranked by {by.sentence}. The models below use the private values as they are.")
 
@@ -154,6 +159,19 @@ def show_worth(worth: Worth) -> None:
     if told := judged_on(worth):
         print(plain_text(told, most=LONGEST_NOTE))
     print()
+
+
+def show_coefficients(result: Result) -> None:
+    """The model that the search ended with, in original units."""
+    rows = [
+        [name, number(value), "noise leaves it open" if low is None else f"{number(low)} to {number(high)}"]
+        for name, value, low, high in coefficient_rows(result)
+    ]
+    if rows:
+        sure = percent(result.interval_confidence)
+        print_table(
+            f"the model of {result.target}, in original units", ["", "coefficient", f"{sure} interval"], rows, right=(1, 2)
+        )
 
 
 def bar_letters(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from saibot.domains import generated_domain
 from saibot.errors import InvalidDomain, InvalidInput
+from saibot.search.coefficients import INTERCEPT, coefficient_intervals
 from saibot.search.found import Found, SearchResult
 from saibot.search.request import SearchRequest
 from saibot.search.state import State
@@ -58,7 +59,7 @@ def result_of(found: SearchResult, request: SearchRequest, *, at_home: bool) -> 
             for key in request.terms.keys
         ),
         columns=tuple(columns),
-        model=None if found.final is None else _model(request, found.final, lookups),
+        model=None if found.final is None else _model(request, found, found.final, lookups),
         notes=(*request.terms.notes, *found.notes),
         at_home=at_home,
     )
@@ -140,7 +141,7 @@ def _levels(found: Found) -> tuple[KeyLevel, ...]:
     return tuple(KeyLevel(part=part, level=level) for part, level in found.key)
 
 
-def _model(request: SearchRequest, final: State, lookups: dict[str, Units]) -> Model:
+def _model(request: SearchRequest, found: SearchResult, final: State, lookups: dict[str, Units]) -> Model:
     """The model that the search ended with, in original units, as the plain values that a client's model is made of."""
     assert request.terms is not None
     target = request.target
@@ -152,10 +153,16 @@ def _model(request: SearchRequest, final: State, lookups: dict[str, Units]) -> M
         name: float(slope) * units[target].scale / units[name].scale
         for name, slope in zip(explaining, final.theta(), strict=True)
     }
+    intervals: dict[str, Pair] = {}
+    if found.table is not None:
+        sure = found.interval_confidence
+        intervals = coefficient_intervals(found.table, request.terms.units, lookups, confidence=sure)
     return Model(
         target=TargetColumn(name=target, column=request.terms.target_column),
         own=request.terms.features,
         lookups=tuple(lookups),
         coefficients=coefficients,
         intercept=means[target] - sum(slope * means[name] for name, slope in coefficients.items()),
+        intercept_interval=intervals.pop(INTERCEPT, None),
+        intervals=intervals,
     )

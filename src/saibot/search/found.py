@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from saibot.search.state import State
 from saibot.search.units import Units
 from saibot.wire import Dropped, Identity
 from saibot.wire.result import Pair
+
+if TYPE_CHECKING:
+    from saibot.search.explain import Table
 
 
 @dataclass(frozen=True)
@@ -85,3 +88,4 @@ class SearchResult:
     notes: tuple[str, ...] = ()  # what the numbers rest on, where that is not the same for all searches
     base_test_interval: Pair | None = None
     final: State | None = field(default=None, repr=False, compare=False)  # the training table after the last step
+    table: Table | None = field(default=None, repr=False, compare=False)  # the same, as errors are read off it

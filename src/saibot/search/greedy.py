@@ -59,6 +59,7 @@ class Greedy:
             rank=options.rank,
             interval_confidence=options.interval,
             final=work.train,
+            table=work.table(),
         )
 
 
@@ -80,6 +81,10 @@ class _GreedySearch:
 
     def __len__(self) -> int:
         return len(self.engine) - len(self.engine.own) + len(self.additions)
+
+    def table(self) -> Table:
+        """The training table as it is now."""
+        return Table(self.moments, self.request.target, tuple(values for _, values in self.lookups), self.request.private)
 
     def test_r2(self) -> float | None:
         return self.test.r2_of(self.train) if self.test else None
@@ -124,8 +129,7 @@ class _GreedySearch:
         taken = {step.found.identity for step in self.steps}
         ordered: Ordered = self._ordered(self.train, self.options.shown + len(taken))
         board, order = ordered.board, ordered.first
-        values = tuple(values for _, values in self.lookups)
-        table = Table(self.moments, self.request.target, values, self.request.private)
+        table = self.table()
         if first:
             shown = order[: self.options.shown]
             self.ranked = tuple(describe(table, self.engine.group(i), self.options, expected=gain) for i, gain in shown)

@@ -191,6 +191,12 @@ class Model(Shape):
     lookups: tuple[str, ...]
     coefficients: dict[str, float]
     intercept: float
+    intervals: dict[str, Pair] = Field(
+        default={},
+        exclude_if=lambda intervals: not intervals,
+        description="Of the coefficients, each by itself; those that noise leaves open are missing.",
+    )
+    intercept_interval: Pair | None = Field(default=None, exclude_if=lambda interval: interval is None)
 
 
 def _unless_denied(said: object) -> bool:

@@ -380,3 +380,14 @@ def test_a_notebook_shows_the_answer_the_chart_and_the_steps(found):
     assert "<svg" in shown and "<script" not in shown
     assert all(f"<td>{column}</td>" in shown for column in found.columns)
     assert f"{found.path().test_r2.iloc[-1]:.3f}" in shown
+
+
+def test_the_table_of_coefficients_is_least_squares_on_the_augmented_rows(found, rows):
+    wide = found.augment(rows[:2000])
+    names = ["price", *found.columns]
+    fitted = LinearRegression().fit(wide[names], wide.sales)
+    told = found.coefficients().set_index("column")
+    assert list(told.index) == ["intercept", *names]
+    np.testing.assert_allclose(told.coefficient, [fitted.intercept_, *fitted.coef_], rtol=1e-5)
+    assert ((told.lower < told.coefficient) & (told.coefficient < told.upper)).all()
+    assert told.loc["price"].lower < 2 < told.loc["price"].upper  # what the rows were made with

@@ -122,3 +122,13 @@ def test_a_narrow_screen_leaves_out_columns_and_breaks_no_name(result_document, 
     document["ranked"] = [entry | {"dataset": name} for entry in document["ranked"]]
     told = shown(document, capsys)
     assert all(f"{name}.{entry['feature']}" in told for entry in document["ranked"] if entry["feature"])
+
+
+def test_an_order_that_looks_wrong_is_explained(result_document, capsys):
+    document = result_document()
+    first, second, *_ = document["ranked"]
+    told = [
+        shown(document | {"rank": "usable", "ranked": [first | {"gain": a}, second | {"gain": b}]}, capsys)
+        for a, b in ((0.3, 0.2), (0.2, 0.3))
+    ]
+    assert ["can stand further down" in one for one in told] == [False, True]
