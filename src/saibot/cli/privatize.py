@@ -41,7 +41,7 @@ def privatize(
     prepare: Annotated[
         str, typer.Option(help="card, or paper (the paper's preparation: NOT private, and marked so).")
     ] = "card",
-    backend: Annotated[str, typer.Option(help="Engine that aggregates: duckdb, polars or postgres.")] = "duckdb",
+    backend: Annotated[str, typer.Option(help="Engine that aggregates: duckdb, polars, postgres or spark.")] = "duckdb",
     database: Annotated[
         str | None,
         typer.Option(help="Where TABLE is, postgresql://... or duckdb:///FILE: summed there, not copied here."),

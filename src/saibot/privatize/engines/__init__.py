@@ -11,6 +11,7 @@ from saibot.privatize.engines.duckdb import DuckDB
 from saibot.privatize.engines.engine import TableEngine
 from saibot.privatize.engines.polars import Polars
 from saibot.privatize.engines.postgres import Postgres
+from saibot.privatize.engines.spark import Spark
 
 __all__ = [
     "DEFAULT_ENGINE",
@@ -57,7 +58,8 @@ def open_engine(name: BackendName = DEFAULT_ENGINE) -> TableEngine:
 
 def engine_of(connection: Any) -> TableEngine:
     """The engine of somebody's own ibis connection; one that is not registered sums rows like any database."""
-    return ENGINES.get(connection.name, TableEngine)(connection, foreign=True)
+    name = Spark.name if connection.name == Spark.connection_name else connection.name
+    return ENGINES.get(name, TableEngine)(connection, foreign=True)
 
 
 def table_in(database: str, name: str, backend: BackendName | None = None) -> Any:
@@ -88,3 +90,4 @@ def table_in(database: str, name: str, backend: BackendName | None = None) -> An
 register(DuckDB)
 register(Polars)
 register(Postgres)
+register(Spark)
