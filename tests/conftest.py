@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def full() -> bool:
     """Whether statistical and fault tests run in their long form."""
     return FULL
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Callable[[], str]]:
+    """postgres(): the address of a new, empty database. The server is a real one, from a wheel, for this run alone."""
+    from tests.support.postgres import running_postgres
+
+    with running_postgres() as new_database:
+        yield new_database
 
 
 @pytest.fixture(autouse=True)

@@ -8,12 +8,15 @@ from __future__ import annotations
 import csv
 import hashlib
 import random
+from collections.abc import Callable
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import ibis
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from saibot.privacy import Budget, Neighbours
@@ -85,9 +88,21 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def in_postgres(folder: Path, postgres: Callable[[], str]) -> Any:
+    """The same rows, all of them texts, in a database."""
+    with (folder / "rows.csv").open(newline="") as file:
+        names, *rows = csv.reader(file)
+    texts = pa.table({name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate(names)})
+    return ibis.connect(postgres()).create_table("rows", texts)
+
+
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("backend", ["duckdb", "polars"])
-def test_a_plain_table_has_the_statistics_it_always_had(name: str, backend: str, folder: Path) -> None:
+@pytest.mark.parametrize("backend", ["duckdb", "polars", "postgres"])
+def test_a_plain_table_has_the_statistics_it_always_had(
+    name: str, backend: str, folder: Path, request: pytest.FixtureRequest
+) -> None:
+    table: Any = request.getfixturevalue("in_postgres") if backend == "postgres" else folder / "rows.csv"
     options = {"neighbours": Neighbours.REPLACE_ONE, "backend": backend} | CASES[name]
     individuals = options.pop("individuals", False)
     if individuals and backend == "polars":
@@ -98,7 +113,7 @@ def test_a_plain_table_has_the_statistics_it_always_had(name: str, backend: str,
     card = Card.parse({"dataset": dataset, "features": FEATURES, "keys": KEYS}, folder=folder)
     if options.get("mechanism", "joint") == "joint":
         options["allocation"] = "equal"
-    ready = prepare(folder / "rows.csv", ReleaseRequest(card, Budget("1", "1e-6"), **options), Ledger(folder / "home"))
+    ready = prepare(table, ReleaseRequest(card, Budget("1", "1e-6"), **options), Ledger(folder / "home"))
     exact = aggregate(ready.rows, ready.grid, order=ready.request.order)
     assert digest_of([*exact.levels, exact.whole]) == DIGESTS[name]
 

@@ -16,6 +16,7 @@ from saibot.report.format import number
 
 if TYPE_CHECKING:
     from saibot.privatize import Card, Released, ReleaseRequest
+    from saibot.privatize.read import TableLike
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 
 @with_terms
 def privatize(
-    table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file.")],
+    table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file; with --database, a table's name.")],
     card: Annotated[Path | None, typer.Option(help="Dataset card (TOML). Default: beside the table.")] = None,
     key: Annotated[
         str | None, typer.Option(help="Key of the card to group by; without one, the sketch is for unions.")
@@ -40,7 +41,11 @@ def privatize(
     prepare: Annotated[
         str, typer.Option(help="card, or paper (the paper's preparation: NOT private, and marked so).")
     ] = "card",
-    backend: Annotated[str, typer.Option(help="Engine that aggregates: duckdb or polars.")] = "duckdb",
+    backend: Annotated[str, typer.Option(help="Engine that aggregates: duckdb, polars, postgres or spark.")] = "duckdb",
+    database: Annotated[
+        str | None,
+        typer.Option(help="Where TABLE is, postgresql://... or duckdb:///FILE: summed there, not copied here."),
+    ] = None,
     new_version: Annotated[
         bool, typer.Option(help="Release a new edition, drawn and charged anew, whether the rows have changed or not.")
     ] = False,
@@ -66,7 +71,8 @@ def privatize(
     budget = terms.budget
     if prepare not in ("card", "paper"):
         raise InvalidInput(f"--prepare is card or paper, not {prepare!r}.")
-    described, chosen = _card(table, card, feature or [])
+    described, chosen = _card(table, card, feature or [], in_database=database is not None)
+    source = _source(table, database, backend)
     which: Literal["train", "test"] | None = None
     if part is not None:
         if part not in ("train", "test"):
@@ -92,14 +98,14 @@ def privatize(
     if keys is not None:
         if key is not None:
             raise InvalidInput("--key and --keys exclude each other.", hint="Name all keys with --keys.")
-        _by_several(table, request, [name.strip() for name in keys.split(",")], out, dry_run=dry_run, json=json)
+        _by_several(source, request, [name.strip() for name in keys.split(",")], out, dry_run=dry_run, json=json)
     elif dry_run:
-        _rehearsed(table, request, json=json)
+        _rehearsed(source, request, json=json)
     else:
-        _by_one(table, request, out, json=json)
+        _by_one(source, request, out, json=json)
 
 
-def _by_one(table: Path, request: ReleaseRequest, out: Path | None, *, json: bool) -> None:
+def _by_one(table: TableLike, request: ReleaseRequest, out: Path | None, *, json: bool) -> None:
     from saibot.privatize import privatize
 
     path = out or _usual_path(request, request.key)
@@ -115,7 +121,7 @@ def _by_one(table: Path, request: ReleaseRequest, out: Path | None, *, json: boo
 
 
 def _by_several(
-    table: Path, request: ReleaseRequest, keys: list[str], out: Path | None, *, dry_run: bool, json: bool
+    table: TableLike, request: ReleaseRequest, keys: list[str], out: Path | None, *, dry_run: bool, json: bool
 ) -> None:
     """One release by several keys: one charge, and a file for each key, or none."""
     from saibot.privatize import dry_run_by_keys, privatize_by_keys
@@ -150,7 +156,7 @@ def _by_several(
     _say_cost(released[0], paths[0])
 
 
-def _rehearsed(table: Path, request: ReleaseRequest, *, json: bool) -> None:
+def _rehearsed(table: TableLike, request: ReleaseRequest, *, json: bool) -> None:
     from saibot.privatize import dry_run
 
     with progress(quiet=json) as tell:
@@ -200,9 +206,21 @@ def _say_notes(released: Released) -> None:
         typer.echo(f"note: {note}", err=True)
 
 
-def _card(table: Path, card: Path | None, features: list[str]) -> tuple[Card, tuple[str, ...]]:
+def _source(table: Path, database: str | None, backend: str) -> TableLike:
+    if database is None:
+        return table
+    from saibot.privatize.engines import table_in
+
+    return table_in(database, str(table), backend)
+
+
+def _card(table: Path, card: Path | None, features: list[str], *, in_database: bool) -> tuple[Card, tuple[str, ...]]:
     from saibot.errors import InvalidInput
 
+    if in_database:
+        if card is None:
+            raise InvalidInput("a table of a database has no card beside it.", hint="Give one with --card.")
+        return chosen_features(card, features)
     if not table.exists():
         raise InvalidInput(f"there is no table {table}.", hint="Give the path of a CSV, Parquet or Arrow file.")
     return chosen_features(card or table.with_name(table.name.split(".")[0] + ".toml"), features)

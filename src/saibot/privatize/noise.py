@@ -78,7 +78,7 @@ class ExactNoise(OpenDPNoise):
         self._many = many
 
     def gaussian(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray:
-        if values.size < self._many or not discrete_gaussian.takes(scale):
+        if not discrete_gaussian.takes(scale) or values.size < self._many:
             return super().gaussian(values, scale, done)
 
         def noisy(chunk: np.ndarray) -> np.ndarray:

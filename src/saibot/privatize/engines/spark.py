@@ -1,0 +1,65 @@
+"""Spark, where a provider's rows are on a cluster: tables of one's own session, and Parquet files in local mode.
+
+Spark SQL reads the escapes for a vertical tab and a form feed, which surround texts as blanks do, as the letters v and f.
+So blanks are taken off by a pattern here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import ibis
+import ibis.expr.operations as ops
+import pyarrow as pa
+
+from saibot.errors import InvalidInput
+from saibot.privatize.engines.engine import TableEngine
+
+_BLANKS = r"^[ \x09-\x0d]+|[ \x09-\x0d]+$"
+
+
+class Spark(TableEngine):
+    name = "spark"
+    extra = "spark"
+    connection_name: ClassVar[str] = "pyspark"  # what ibis calls it
+
+    def __init__(self, connection: Any, *, foreign: bool = False) -> None:
+        super().__init__(connection, foreign=foreign)
+        # An instant has one day, whatever the cluster's clock is set to.
+        connection._session.conf.set("spark.sql.session.timeZone", "UTC")
+
+    @classmethod
+    def open(cls) -> Self:
+        from pyspark.sql import SparkSession
+
+        local = SparkSession.builder.master("local[*]").appName("saibot").config("spark.ui.enabled", "false")
+        try:
+            session = local.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+        except Exception as problem:
+            raise InvalidInput(
+                f"Spark does not start ({type(problem).__name__}).",
+                hint="It needs Java 17 or 21; on Debian: apt-get install openjdk-17-jre-headless.",
+            ) from None
+        return cls(ibis.pyspark.connect(session))
+
+    def read_text(self, path: Path, names: Sequence[str], *, guessed_but: tuple[str, ...] | None) -> ibis.Table:
+        raise InvalidInput("the Spark engine reads Parquet files and tables, no text.", hint="Use --backend duckdb.")
+
+    def fetch(self, expression: ibis.Table) -> pa.Table:
+        return super().fetch(without_letters_as_blanks(expression))
+
+    def batches(self, expression: ibis.Table) -> Iterable[pa.RecordBatch]:
+        return super().batches(without_letters_as_blanks(expression))
+
+
+def without_letters_as_blanks(expression: ibis.Table) -> ibis.Table:
+    """The same expression with blanks, and nothing else, taken off texts."""
+
+    def said(node: Any, known: dict[Any, Any] | None) -> Any:
+        node = node.__recreate__(known) if known else node
+        return node.arg.to_expr().re_replace(_BLANKS, "").op() if isinstance(node, ops.Strip) else node
+
+    found: ibis.Table = expression.op().replace(said).to_expr()
+    return found
