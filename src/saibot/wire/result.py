@@ -188,6 +188,11 @@ class Model(Shape):
     lookups: tuple[str, ...]
     coefficients: dict[str, float]
     intercept: float
+    family: Literal["gaussian", "binomial", "poisson"] = Field(
+        default="gaussian",
+        exclude_if=lambda family: family == "gaussian",
+        description="Of binomial the linear part is log odds, of poisson the logarithm of the mean.",
+    )
 
 
 def _unless_denied(said: object) -> bool:
