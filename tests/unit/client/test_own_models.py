@@ -13,8 +13,10 @@ from sklearn.linear_model import LogisticRegression
 from saibot.client import Corpus, Domains, SearchOptions, find_augmentation, local_request
 from saibot.client.judging import RequestRows
 from saibot.client.own_model import own_model
+from saibot.client.privatizing import release_request
 from saibot.client.working import RowModelling
 from saibot.errors import InvalidInput, InvalidTable
+from saibot.privatize import Card
 from saibot.search.scoring import score
 from saibot.search.state import State
 
@@ -124,6 +126,12 @@ def test_useless_columns_are_as_rarely_clear_of_chance_as_they_should_be(family)
         beyond += list(np.sqrt(found.gain) / found.deviation)
     assert np.mean(np.array(beyond) > 1.645) == pytest.approx(0.10, abs=0.025)
     assert np.mean(np.array(beyond) > 2.576) == pytest.approx(0.01, abs=0.006)
+
+
+def test_moments_that_nothing_reads_are_refused_before_they_are_paid_for():
+    facts = Card.parse(card("mine"))
+    with pytest.raises(InvalidInput, match="reads moments beyond order 2"):
+        release_request(facts, epsilon="1", delta="1e-6", key="shop", neighbours="replace-one", order=3)
 
 
 def test_a_target_of_another_kind_and_options_that_do_not_go_with_a_model_are_refused(world):
