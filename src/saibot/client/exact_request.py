@@ -124,7 +124,8 @@ def local_request(
         for values in own.values():
             chosen_model.family.check(values.columns[:, -1])
         units[target] = Units(0.0, 1.0)  # its linear part has no other unit
-        notes.append(f"model: {chosen_model.name}, {chosen_model.family.name}; R² stands for {chosen_model.family.measure}")
+        stands_for = "" if chosen_model.family is GAUSSIAN else f"; what is called R² is {chosen_model.family.measure}"
+        notes.append(f"model: {chosen_model.name}, {chosen_model.family.name}{stands_for}")
     size = 1 if key is None else len(key)
     for which, values in own.items():
         if values.without_target:
