@@ -25,7 +25,7 @@ def _layouts() -> list[str]:
 
 Mechanism = Annotated[str, typer.Option(help="How noise is sized.", autocompletion=_mechanisms)]
 Layout = Annotated[str | None, typer.Option(help="Which statistics are released.", autocompletion=_layouts)]
-Order = Annotated[int, typer.Option(help="Highest order of the monomials.")]
+Order = Annotated[int, typer.Option(help="Highest order of the monomials. No search reads more than 2.")]
 Bound = Annotated[str | None, typer.Option(help="Norm bound of a row in scaled units. Default: the box fits in it.")]
 Epsilon = Annotated[str, typer.Option(help="Privacy budget epsilon.")]
 Delta = Annotated[str, typer.Option(help="Privacy budget delta; 0 means Laplace noise.")]

@@ -25,6 +25,8 @@ class RequestFlags:
     keys: dict[str, str | None]  # key columns, or keys of the card, and the domain of each if one was named
     features: list[str] | None
     card: Path | None
+    model: str | None = None
+    family: str | None = None
 
 
 def search_at_home(
@@ -46,6 +48,8 @@ def search_at_home(
             keys=asked.keys,
             features=asked.features,
             card=asked.card,
+            model=asked.model,
+            family=asked.family,
             domain=slice_of,
             provider=provider,
             options=options,
@@ -68,6 +72,11 @@ def search_there(
     from saibot.client.sketch_request import is_sketch
     from saibot.errors import InvalidInput
 
+    if asked.model is not None or asked.family is not None:
+        raise InvalidInput(
+            "--model and --family are fitted to rows, which a platform does not get: it answers with least squares.",
+            hint="Search with --local; from sketches, least squares ranks a yes or no and a count alike.",
+        )
     if any(asked.keys.values()):
         raise InvalidInput("a private request has the key domain of its card.", hint="Search with --local to name another.")
     if not is_sketch(asked.train) and (asked.card is None or epsilon is None):

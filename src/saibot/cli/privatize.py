@@ -65,10 +65,12 @@ def privatize(
     json: JsonOption = False,
 ) -> None:
     """Privatise TABLE into a sketch, charging this machine's ledger first."""
+    from saibot.client.privatizing import check_read
     from saibot.errors import InvalidInput
     from saibot.privatize import ReleaseRequest
 
     budget = terms.budget
+    check_read(terms.order)
     if prepare not in ("card", "paper"):
         raise InvalidInput(f"--prepare is card or paper, not {prepare!r}.")
     described, chosen = _card(table, card, feature or [], in_database=database is not None)

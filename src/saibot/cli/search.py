@@ -42,6 +42,16 @@ def search(
         list[str] | None,
         typer.Option(help="Own feature. Repeatable. Default: all of the card or sketch, or all usable columns."),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="linear|gbm|forest", help="At home: what the target is modelled with. Python takes any estimator."
+        ),
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(metavar="gaussian|binomial|poisson", help="At home: the target is any number, 0 or 1, or a count."),
+    ] = None,
     epsilon: Annotated[
         str | None, typer.Option(help="Budget to privatise tables with before they are asked with; charges the ledger.")
     ] = None,
@@ -111,7 +121,7 @@ def search(
         shown=max(shown, 50),
         device=device,  # type: ignore[arg-type]  # it checks that itself
     )
-    asked = RequestFlags(train, test, target, _keys(key or []), feature or None, card)
+    asked = RequestFlags(train, test, target, _keys(key or []), feature or None, card, model, family)
     if corpus is not None:
         found, sketches = _search_folder(asked, corpus, options, given_domains(domain, domain_id), json)
     else:
@@ -172,13 +182,20 @@ def _keys(texts: list[str]) -> dict[str, str | None]:
 
 def _request(asked: RequestFlags, domains: Domains) -> SearchRequest:
     from saibot.client import local_request, private_request
+    from saibot.errors import InvalidInput
     from saibot.privatize import Card
 
     common: dict[str, Any] = {"target": asked.target, "features": asked.features, "domains": domains}
     if _is_sketch(asked.train):
+        if asked.model is not None or asked.family is not None:
+            raise InvalidInput(
+                "--model and --family are fitted to rows; a sketch has none: least squares answers.",
+                hint="From sketches it ranks a yes or no and a count alike; or search with the table.",
+            )
         return private_request(asked.train, test=asked.test, keys=list(asked.keys), **common)
     described = Card.read(asked.card) if asked.card is not None else None
-    return local_request(asked.train, test=asked.test, keys=asked.keys, card=described, name=asked.train.stem, **common)
+    common |= {"card": described, "model": asked.model, "family": asked.family, "name": asked.train.stem}
+    return local_request(asked.train, test=asked.test, keys=asked.keys, **common)
 
 
 def _next(found: Augmented, corpus: Path | None, out: Path | None, plot: Path | None) -> None:

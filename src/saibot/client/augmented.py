@@ -17,7 +17,7 @@ import numpy as np
 from saibot.client.exact_request import OWN_AVERAGE, LocalRequest, with_own_average
 from saibot.client.judging import judge
 from saibot.client.keys import request_key
-from saibot.client.model import LinearModel
+from saibot.client.model import FittedModel, LinearModel
 from saibot.client.saved import read_result
 from saibot.client.tables import read_columns, with_columns, write_augmented
 from saibot.client.values import ValueSource, looked_up
@@ -61,15 +61,31 @@ def find_augmentation(
     """
     own = provider or owner(corpus, request.own)
     asked = request
+    if request.modelling is not None:
+        _check_modelled(options or SearchOptions(), strategy)
     if isinstance(request, LocalRequest) and options is not None and options.gain == "known":
         asked = with_own_average(request)
     found = search(asked, corpus.for_provider(own), options, strategy=strategy, progress=progress)
     if asked is not request and found.final is not None:
         found = replace(found, final=found.final.without(OWN_AVERAGE), notes=(*found.notes, BEYOND))
-    result = result_of(found, request, at_home=True)
-    if isinstance(request, LocalRequest) and found.join == "lookup":
+    own_kind = isinstance(request, LocalRequest) and not request.model.linear
+    result = result_of(replace(found, final=None) if own_kind else found, request, at_home=True)
+    if not isinstance(request, LocalRequest):
+        return Augmented(result, corpus)
+    if result.model is not None:
+        result = result.but(model=result.model.but(family=request.model.family.name))
+    if found.join == "lookup":
         result = result.but(worth=_worth(request, found, progress))
-    return Augmented(result, corpus)
+    return Augmented(result, corpus, request if own_kind else None)
+
+
+def _check_modelled(options: SearchOptions, strategy: Strategy | None) -> None:
+    """A model of the requester's own is refitted step by step, with columns: nothing else goes with it."""
+    if strategy is not None or options.strategy != "greedy" or options.join != "lookup" or options.gain == "known":
+        raise InvalidInput(
+            "a model or a family of your own is searched for step by step, by lookup joins, for new keys.",
+            hint="Leave out --exhaustive, --join and --gain known; or leave out --model and --family.",
+        )
 
 
 def _worth(request: LocalRequest, found: SearchResult, progress: Callable[[str, float | None], None]) -> Worth | None:
@@ -97,15 +113,21 @@ def _worth(request: LocalRequest, found: SearchResult, progress: Callable[[str, 
 class Augmented:
     """The accepted augmentations in order, the ranking they were chosen from, and the model they give."""
 
-    def __init__(self, result: Result | Mapping[str, Any], source: Corpus | ValueSource | None = None) -> None:
+    def __init__(
+        self,
+        result: Result | Mapping[str, Any],
+        source: Corpus | ValueSource | None = None,
+        request: LocalRequest | None = None,
+    ) -> None:
         """From a result, be it made here or by a platform, or from its JSON document.
 
         `source` is where the chosen values are looked up: a corpus, or anything that gives sketches by digest. It is
         needed to augment and to predict, not to look. `Kept()` asks nobody; `Published(platform)` asks the platform for
-        what was chosen, and thereby tells it: see `at_home`.
+        what was chosen, and thereby tells it: see `at_home`. `request` holds the rows that a model of the requester's own
+        kind is fitted to.
         """
         self.result = Result.read(result, "the document")
-        self._source = source
+        self._source, self.request = source, request
 
     @classmethod
     def load(cls, path: Path | str, source: Corpus | ValueSource | None = None) -> Augmented:
@@ -217,15 +239,38 @@ class Augmented:
     def model(self, *, columns: Mapping[str, str] | None = None) -> LinearModel:
         """The regression with all chosen columns, fitted on the request's moments."""
         stored = self.result.model
+        if stored is None and self.request is not None:
+            return self._fitted(self.request, columns)
         if stored is None:
-            raise InvalidInput("this result has no model: its search strategy did not give one.")
+            raise InvalidInput(
+                "this result has no model: its strategy gave none, or it was one of your own kind, which is not saved.",
+                hint="Fit it on `augment(TABLE)`.",
+            )
         return LinearModel(
             target=stored.target.column,
             own=stored.own,
             lookups=stored.lookups,
             coefficients=stored.coefficients,
             intercept=stored.intercept,
+            family=stored.family,
             augment=lambda table: self.values(table, columns=columns),
+        )
+
+    def _fitted(self, request: LocalRequest, columns: Mapping[str, str] | None) -> LinearModel:
+        """The requester's own kind of model, fitted on its training rows and the chosen columns, in original units."""
+        assert request.rows is not None and request.terms is not None and request.key is not None
+        terms, train = request.terms, ~request.rows.held_out
+        units = [terms.units[column.name] for column in terms.features]
+        own = request.rows.own * [unit.scale for unit in units] + [unit.offset for unit in units]
+        assert self._source is not None or not self.columns
+        taken = [looked_up(self._source, one, request.key).values for one in self.result.columns if self._source is not None]
+        table = np.column_stack([own, *(values[request.rows.codes] for values in taken)])
+        return FittedModel(
+            request.model.fitted(table[train], request.rows.target[train]),
+            target=terms.target_column,
+            own=terms.features,
+            lookups=self.columns,
+            augment=lambda rows: self.values(rows, columns=columns),
         )
 
     def __repr__(self) -> str:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pydantic import ValidationError
 
 from saibot.client.domains import Domains, best_domains, doubt_of_guess
+from saibot.client.families import GAUSSIAN
 from saibot.client.judging import RequestRows
 from saibot.client.keys import places_of, request_key
 from saibot.client.own_columns import OwnFeature, all_usable, features_of, is_category
 from saibot.client.own_means import own_means
-from saibot.client.own_model import OwnModel
+from saibot.client.own_model import OwnModel, own_model
 from saibot.client.tables import column_names, key_codes, numbers, read_columns
+from saibot.client.working import RowModelling
 from saibot.domains.aligning import how_spelled
 from saibot.errors import InvalidInput, InvalidTable
 from saibot.estimate.moments import exact_moments
@@ -79,6 +82,8 @@ def local_request(
     features: Sequence[str] | None = None,
     card: Card | None = None,
     domains: Domains | None = None,
+    model: Any = None,
+    family: str | None = None,
     name: str = "request",
 ) -> LocalRequest:
     """A request from tables: paths, pandas, polars or Arrow.
@@ -87,7 +92,11 @@ def local_request(
     domain is the card's, or the one among `domains` that holds most of the column's values. Own features are those named,
     or those of the card, or all columns that can explain something; a category becomes a column for each of its frequent
     values. Rows without a target are left out; a missing feature takes its column's mean.
+
+    `model` is what the target is modelled with: `linear`, `gbm`, `forest` or any scikit-learn regressor or classifier;
+    `family` says whether the target is any number (`gaussian`), a yes or no (`binomial`) or a count (`poisson`).
     """
+    chosen_model = own_model(model, family)
     known = domains or Domains(None)
     asked = keys if isinstance(keys, Mapping) else dict.fromkeys(keys)
     key_columns = [part.column for key in asked for part in _card_parts(key, card)]
@@ -110,12 +119,26 @@ def local_request(
     notes = told + notes
     key, codes = request_key(resolved, [values.table for values in own.values()])
     units = _units((*(one.name for one in chosen), target), own["training"])
+    least_squares = chosen_model.linear and chosen_model.family is GAUSSIAN
+    if not least_squares:
+        for values in own.values():
+            chosen_model.family.check(values.columns[:, -1])
+        units[target] = Units(0.0, 1.0)  # its linear part has no other unit
+        stands_for = "" if chosen_model.family is GAUSSIAN else f"; what is called R² is {chosen_model.family.measure}"
+        notes.append(f"model: {chosen_model.name}, {chosen_model.family.name}{stands_for}")
     size = 1 if key is None else len(key)
     for which, values in own.items():
         if values.without_target:
             notes.append(f"{values.without_target:,} rows of the {which} table have no target and are left out")
     scaled = [_scaled(values, units) for values in own.values()]
     moments = [exact_moments(tuple(units), part, code, size) for part, code in zip(scaled, codes, strict=True)]
+    rows = RequestRows(
+        names=tuple(one.name for one in chosen),
+        own=np.vstack([part[:, :-1] for part in scaled]),
+        target=np.concatenate([values.columns[:, -1] for values in own.values()]),
+        codes=np.concatenate(codes),
+        held_out=np.repeat([False, True][: len(codes)], [len(code) for code in codes]),
+    )
     return LocalRequest(
         train=moments[0],
         test=None if test is None else moments[1],
@@ -139,13 +162,9 @@ def local_request(
             keys=tuple(resolved),
             notes=tuple(notes),
         ),
-        rows=RequestRows(
-            names=tuple(one.name for one in chosen),
-            own=np.vstack([part[:, :-1] for part in scaled]),
-            target=np.concatenate([values.columns[:, -1] for values in own.values()]),
-            codes=np.concatenate(codes),
-            held_out=np.repeat([False, True][: len(codes)], [len(code) for code in codes]),
-        ),
+        rows=rows,
+        model=chosen_model,
+        modelling=None if least_squares else RowModelling(rows, chosen_model, target, size),
     )
 
 

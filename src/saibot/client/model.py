@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from saibot.client.families import family_named
 from saibot.client.own_columns import OwnFeature
+from saibot.client.own_model import Predictor
 from saibot.client.tables import column_names, numbers, read_columns
 from saibot.errors import InvalidInput
 from saibot.privatize.read import TableLike
@@ -29,6 +32,7 @@ class LinearModel:
         lookups: tuple[str, ...],
         coefficients: Mapping[str, float],
         intercept: float,
+        family: str = "gaussian",
         augment: Callable[[TableLike], dict[str, np.ndarray]],
     ) -> None:
         self.target = target
@@ -37,6 +41,7 @@ class LinearModel:
         self.coef_ = np.array([coefficients[name] for name in self.feature_names_in_])
         self.intercept_ = float(intercept)
         self._own, self._lookups, self._augment = own, lookups, augment
+        self._family = family_named(family)
 
     def predict(self, table: TableLike) -> np.ndarray:
         """The target expected for each row, in its original units."""
@@ -49,9 +54,11 @@ class LinearModel:
         columns += [numbers(rows, name) if name in there else looked_up[name] for name in self._lookups]
         if not columns:
             length = len(read_columns(table, list(column_names(table))[:1]))
-            return np.full(length, self.intercept_)
-        answer: np.ndarray = np.column_stack(columns) @ self.coef_ + self.intercept_
-        return answer
+            return self._mean(np.zeros((length, 0)))
+        return self._mean(np.column_stack(columns))
+
+    def _mean(self, columns: np.ndarray) -> np.ndarray:
+        return self._family.mean(columns @ self.coef_ + self.intercept_)
 
     def score(self, table: TableLike) -> float:
         """R2 on rows that have the target; at most 1, and below 0 where the mean would do better."""
@@ -64,7 +71,19 @@ class LinearModel:
         return float(1 - (left @ left) / max(spread @ spread, 1e-300))
 
     def __repr__(self) -> str:
-        return f"LinearModel({self.target} ~ {' + '.join(self.feature_names_in_) or '1'})"
+        return f"{type(self).__name__}({self.target} ~ {' + '.join(self.feature_names_in_) or '1'})"
+
+
+class FittedModel(LinearModel):
+    """The requester's own kind of model, fitted on its rows and the looked-up columns; it has no coefficients to show."""
+
+    def __init__(self, predictor: Predictor, **about: Any) -> None:
+        names = [*(column.name for column in about["own"]), *about["lookups"]]
+        super().__init__(coefficients=dict.fromkeys(names, float("nan")), intercept=float("nan"), **about)
+        self._predictor = predictor
+
+    def _mean(self, columns: np.ndarray) -> np.ndarray:
+        return self._predictor(columns)
 
 
 def _own_values(rows: pa.Table | None, column: OwnColumn) -> np.ndarray:

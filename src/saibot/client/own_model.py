@@ -101,5 +101,5 @@ def _check_there() -> None:
     except ImportError:
         raise InvalidInput(
             "models other than linear ones come with scikit-learn, which is not installed.",
-            hint="Install it: pip install 'saibot[models]'.",
+            hint="Install it: pip install 'saibot[sklearn]'.",
         ) from None

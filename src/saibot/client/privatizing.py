@@ -45,6 +45,15 @@ def open_ledger(ledger: Ledger | Path | str | None = None) -> Ledger:
     return ledger if isinstance(ledger, Ledger) else Ledger(data_folder() if ledger is None else Path(ledger))
 
 
+def check_read(order: int) -> None:
+    """Refuse moments that nobody would read."""
+    if order > 2:
+        raise InvalidInput(
+            "no search, model or estimate reads moments beyond order 2, and they would be paid for all the same.",
+            hint="Leave the order out: 2 is what every search needs.",
+        )
+
+
 def release_request(
     card: CardLike,
     *,
@@ -63,6 +72,7 @@ def release_request(
             "what is a neighbouring table? Neither the card nor the call says.",
             hint='Write neighbours = "replace-one" or "add-remove" into the card\'s [dataset] section.',
         )
+    check_read(options.get("order", 2))
     return ReleaseRequest(described, budget_of(epsilon, delta), Neighbours(relation), key=key, features=features, **options)
 
 

@@ -26,7 +26,7 @@ from saibot.privacy.mechanisms import DEFAULT, mechanism_named
 from saibot.privatize import Card, ReleaseRequest
 from saibot.privatize.read import TableLike
 from saibot.privatize.split import SplitFrames, split_frame
-from saibot.search import Corpus, SearchOptions
+from saibot.search import Corpus, SearchOptions, SearchRequest
 from saibot.search.many_to_many import check_joinable
 from saibot.sketch import Sketch, write_sketch
 from saibot.wire import Question, Result, Search
@@ -60,6 +60,8 @@ class Requester:
         features: Sequence[str] | None = None,
         card: Card | Path | str | None = None,
         local: bool = False,
+        model: Any = None,
+        family: str | None = None,
         epsilon: str | None = None,
         delta: str = "1e-6",
         split: str | None = None,
@@ -72,12 +74,19 @@ class Requester:
         their `card` and an `epsilon`, by one key of the card, and charged to the ledger; `split` is the id of the split that
         made them, where they are in memory (`Requester.split`) or were moved. With `local`, the rows stay here
         and are searched exactly, by any number of key columns; the public corpus is fetched instead, and nothing is spent.
+        Then `model` may be any scikit-learn regressor or classifier (or `gbm`, `forest`), `family` `binomial` or `poisson`.
         """
         keys: Keys = (key,) if isinstance(key, str) else key
         either: dict[str, Any] = {"target": target, "features": features, "card": card}
         either |= {"options": options, "progress": progress}
         if local:
-            return self.search_at_home(train, test, keys=keys, **either)
+            return self.search_at_home(train, test, keys=keys, model=model, family=family, **either)
+        if model is not None or family is not None:
+            raise InvalidInput(
+                "a platform has no rows to fit your model to: it answers with least squares, and of a yes or no or a count "
+                "that is the same order of candidates, its slopes divided by p(1 - p) or by the mean.",
+                hint="Leave model and family out, or search locally.",
+            )
         job = self.submit(train, test, key=keys, epsilon=epsilon, delta=delta, split=split, **either)
         progress("waiting for the platform", None)
         job.wait(progress)
@@ -98,6 +107,8 @@ class Requester:
         keys: Keys = (),
         features: Sequence[str] | None = None,
         card: Card | Path | str | None = None,
+        model: Any = None,
+        family: str | None = None,
         domain: str | None = None,
         provider: str | None = None,
         options: SearchOptions | None = None,
@@ -113,15 +124,16 @@ class Requester:
         provider = provider or self._account()
         corpus, notes = self.published.corpus(domain, progress=progress)
         domains = Domains(corpus)
+        request: SearchRequest
         if is_sketch(train):
             request = private_request(train, test=test, target=target, features=features, keys=list(keys), domains=domains)
         else:
             described = None if card is None else read_card(card)
-            request = local_request(
-                train, test=test, target=target, features=features, keys=keys, card=described, domains=domains, name=name
-            )
-        found = find_augmentation(request, corpus, options, provider=provider, progress=progress).result
-        return Augmented(found.but(platform=self.platform.url, notes=(*found.notes, *notes)), self.published.kept)
+            common: dict[str, Any] = {"target": target, "features": features, "card": described, "domains": domains}
+            request = local_request(train, test=test, keys=keys, model=model, family=family, name=name, **common)
+        found = find_augmentation(request, corpus, options, provider=provider, progress=progress)
+        result = found.result.but(platform=self.platform.url, notes=(*found.notes, *notes))
+        return Augmented(result, self.published.kept, found.request)
 
     def _account(self) -> str | None:
         """The account of the token, where there is one."""

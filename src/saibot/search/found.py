@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -45,6 +45,16 @@ class Found:
     unit: tuple[str, ...] = ()
     spread: tuple[float, ...] = ()  # variance of the values between keys, scaled
     factors: str = ""  # the shared factors that helped its values, as shards name them
+
+    def rescaled(self, ratio: float) -> Found:
+        """The same with all gains as shares of something else."""
+
+        def pair(ends: Pair | None) -> Pair | None:
+            return None if ends is None else (ends[0] * ratio, ends[1] * ratio)
+
+        single = {name: getattr(self, name) for name in ("gain", "lower", "upper", "new_keys", "potential")}
+        changed = {name: value * ratio for name, value in single.items() if value is not None}
+        return replace(self, potential_interval=pair(self.potential_interval), **changed)
 
     @property
     def identity(self) -> Identity:

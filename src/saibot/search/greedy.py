@@ -19,7 +19,7 @@ from saibot.search.engine import Board, Candidate, Engine, Group, identity
 from saibot.search.explain import Table, describe, silent
 from saibot.search.found import Found, SearchResult, TakenStep
 from saibot.search.rankings import Ordered, ranking_named
-from saibot.search.request import SearchRequest
+from saibot.search.request import SearchRequest, Working
 from saibot.search.state import State
 from saibot.search.unions import Addition, UnionScore, additions, coefficients, describe_union, enlarged, score_union
 from saibot.semiring import Moments
@@ -34,7 +34,7 @@ class Greedy:
 
     def search(self, request: SearchRequest, corpus: Corpus, options: SearchOptions, *, progress: Progress) -> SearchResult:
         work = _GreedySearch(request, corpus, options)
-        base = work.train.r2(), work.test_r2()
+        base = work.train_r2(), work.test_r2()
         base_interval = work.test_interval()
         stopped = f"{options.steps} steps were taken, as asked"
         for number in range(options.steps):
@@ -78,6 +78,10 @@ class _GreedySearch:
         self.ranked: tuple[Found, ...] = ()
         self.dropped: tuple[Dropped, ...] = ()
         self._joinable = True
+        self._working: Working | None = None
+        if request.modelling is not None:
+            self.additions = []  # rows of others cannot be fitted by it
+            self._refit()
 
     def __len__(self) -> int:
         return len(self.engine) - len(self.engine.own) + len(self.additions)
@@ -86,12 +90,17 @@ class _GreedySearch:
         """The training table as it is now."""
         return Table(self.moments, self.request.target, tuple(values for _, values in self.lookups), self.request.private)
 
+    def train_r2(self) -> float:
+        return self.train.r2() if self._working is None else self._working.train
+
     def test_r2(self) -> float | None:
+        if self._working is not None:
+            return self._working.test
         return self.test.r2_of(self.train) if self.test else None
 
     def test_interval(self) -> tuple[float, float] | None:
         """How far the held-out R2 can be off: with few rows, a private request's own noise may leave nothing of it."""
-        if self.request.test is None:
+        if self.request.test is None or self._working is not None:
             return None
         test = self.request.test.select(self.request.train.features)
         found = r2_interval(
@@ -132,21 +141,40 @@ class _GreedySearch:
         table = self.table()
         if first:
             shown = order[: self.options.shown]
-            self.ranked = tuple(describe(table, self.engine.group(i), self.options, expected=gain) for i, gain in shown)
+            self.ranked = tuple(self._described(table, self.engine.group(i), gain) for i, gain in shown)
             self.dropped = (*explain_dropped(self.engine, board, self.corpus), *self._refused)
         left = [(number, expected) for number, expected in order if identity(self.engine.group(number)) not in taken]
         # The first whose gain is clear: a best guess may put one before it whose gain is not.
         sure = [(number, expected) for number, expected in left if accepted(board, number, len(self), self.options)]
         for number, expected in sure if not (first and self.options.always_first) else ():
             group = self.engine.group(number)
-            found = describe(table, group, self.options, expected=expected)
+            found = self._described(table, group, expected)
             # The sweep's error is an estimate: what the exact interval leaves open is not taken, whatever it says.
-            if found.lower > 0:
+            if found.lower > 0 and self._helps(group):
                 return group, found, True
         for number, expected in left[:1]:
             group = self.engine.group(number)
-            return group, describe(table, group, self.options, expected=expected), False
+            return group, self._described(table, group, expected), False
         return None
+
+    def _described(self, table: Table, group: Group, expected: float | None) -> Found:
+        found = describe(table, group, self.options, expected=expected)
+        return found if self._working is None else found.rescaled(self.train.fit.tss / self.train.tss)
+
+    def _helps(self, group: Group) -> bool:
+        modelling = self.request.modelling
+        if modelling is None:
+            return True
+        values = np.array([candidate.values() for candidate in group])
+        quantile = stop_quantile(1 - self.options.confidence, len(self))
+        return modelling.helps(values, [values for _, values in self.lookups], quantile)
+
+    def _refit(self) -> None:
+        """The request's own model, with the columns that were taken so far."""
+        assert self.request.modelling is not None
+        self._working = self.request.modelling.working([values for _, values in self.lookups])
+        self.moments = self._working.moments
+        self.train = replace(self._rebuilt(self.moments), scale=self._working.scale)
 
     def _best_union(self, *, first: bool) -> tuple[Addition, UnionScore, State] | None:
         taken = {step.found.digest for step in self.steps}
@@ -193,8 +221,10 @@ class _GreedySearch:
             self.lookups.append((name, values))
             self.train = self.train.with_lookup(name, values, centre=centre)
             self.test = self.test.with_lookup(name, values, centre=centre) if self.test else None
+        if self.request.modelling is not None:
+            self._refit()
         values = np.array([values for _, values in self.lookups[-len(group) :]])
-        self.steps.append(TakenStep(found, self.train.r2(), self.test_r2(), self.test_interval(), values))
+        self.steps.append(TakenStep(found, self.train_r2(), self.test_r2(), self.test_interval(), values))
 
     def _take_union(self, addition: Addition, after: State) -> None:
         found = self._describe_union(addition, after)

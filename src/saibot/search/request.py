@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
 
 from saibot.errors import InvalidInput
 from saibot.privacy import Neighbours
@@ -10,6 +14,29 @@ from saibot.search.key_maps import RequestKey
 from saibot.search.units import Terms
 from saibot.semiring import Moments
 from saibot.sketch import Feature
+
+
+@dataclass(frozen=True)
+class Working:
+    """A model at its own fit, as least squares: (weighted) moments of own features and what is left to explain.
+
+    `scale` is what a gain is a share of, in the moments' units; `train` and `test` the share of the loss explained so far.
+    """
+
+    moments: Moments
+    scale: float
+    train: float
+    test: float | None
+
+
+class Modelling(Protocol):
+    """A model of the requester's that is not least squares, and that only its own rows can be fitted with."""
+
+    def working(self, lookups: Sequence[np.ndarray]) -> Working:
+        """The model refitted with these columns, each a value for every finest key."""
+
+    def helps(self, values: np.ndarray, lookups: Sequence[np.ndarray], quantile: float) -> bool:
+        """Whether columns explain what the model leaves, beside what own features say of them."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +51,7 @@ class SearchRequest:
     facts: tuple[Feature, ...] = ()  # kind, unit and bounds of the features in order: what unions are matched by
     neighbours: Neighbours | None = None  # the relation that protects a private request
     own: tuple[str, ...] = ()  # digests and names of the requester's own datasets, which are no candidates
+    modelling: Modelling | None = field(default=None, repr=False, compare=False)  # None: least squares
     terms: Terms | None = None  # what the numbers mean to the one who asks; a document of the result needs it
 
     def __post_init__(self) -> None:

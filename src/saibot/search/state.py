@@ -26,6 +26,7 @@ class State:
     target: str
     origin: np.ndarray  # (m,), one for every feature
     own: int  # how many features are the request's own; lookups follow
+    scale: float | None = None  # what gains are a share of, where that is not the target's sum of squares
 
     @classmethod
     def of(cls, moments: Moments, target: str, *, origin: np.ndarray | None = None) -> State:
@@ -91,6 +92,8 @@ class State:
     @property
     def tss(self) -> float:
         """The target's sum of squares, not below the noise that it carries."""
+        if self.scale is not None:
+            return max(self.scale, 1e-300)
         y = self.features.index(self.target)
         return max(self.fit.tss, float(self.moments.product_noise[y, y]), 1e-300)
 

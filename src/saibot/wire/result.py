@@ -197,6 +197,11 @@ class Model(Shape):
         description="Of the coefficients, each by itself; those that noise leaves open are missing.",
     )
     intercept_interval: Pair | None = Field(default=None, exclude_if=lambda interval: interval is None)
+    family: Literal["gaussian", "binomial", "poisson"] = Field(
+        default="gaussian",
+        exclude_if=lambda family: family == "gaussian",
+        description="Of binomial the linear part is log odds, of poisson the logarithm of the mean.",
+    )
 
 
 def _unless_denied(said: object) -> bool:
