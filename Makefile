@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full reached check docs bench figures screenshots clean
+.PHONY: help setup demo test test-full kills hostile reached check docs bench figures screenshots sbom clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -30,6 +30,12 @@ test-full: export SAIBOT_FULL = 1
 test-full: $(READY) ## run every test, slow ones too, statistics in their long form
 	@$(BIN)/python -m pytest -q -n auto
 
+kills: $(READY) ## kill a platform 500 times, taken up where it was stopped (build/kills; DATABASE=postgresql://... for Postgres)
+	@$(BIN)/python -m tests.campaigns.kills --kills 500 --state build/kills $(if $(DATABASE),--database $(DATABASE))
+
+hostile: $(READY) ## publish and search 100,000 sketches with hostile numbers, taken up where it was stopped (build/hostile)
+	@$(BIN)/python -m tests.campaigns.hostile_numbers --count 100000 --state build/hostile
+
 reached: export SAIBOT_FULL = 1
 reached: $(READY) ## find modules that nothing but their own tests reaches
 	@$(BIN)/python -m pytest -q -n 0 tests/e2e/test_everything_is_reached.py
@@ -51,6 +57,9 @@ figures: $(READY) ## run the paper's figures and ours again into docs/figures (a
 
 screenshots: $(READY) ## look at every page: light and dark, wide and narrow, into docs/screenshots
 	@$(BIN)/python -m pytest -q -n 0 tests/browser/screenshots.py
+
+sbom: $(READY) ## write what is installed, with versions and licences, as CycloneDX into build/sbom.json
+	@$(BIN)/python deploy/sbom.py build/sbom.json
 
 clean: ## remove .venv, caches and build outputs
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -19,6 +19,7 @@ import httpx
 from saibot import __version__
 from saibot.client.errors import NotAllowed, NotFound, PlatformBusy, PlatformError, PlatformUnreachable
 from saibot.errors import InvalidInput
+from saibot.report.format import plain_text
 
 ATTEMPTS = 6
 KNOCKS = 4  # attempts to reach a platform that does not open at all: people mostly mistyped its address
@@ -26,6 +27,8 @@ FIRST_WAIT, LONGEST_WAIT = 0.25, 8.0  # seconds, of our own choosing
 PATIENCE = 60.0  # the longest Retry-After that is waited for
 REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
 PASSING = frozenset({429, 502, 503, 504})
+LARGEST_ANSWER = 256 << 20  # bytes, unpacked; sketches and factors are streamed, and have limits of their own
+_OF_THE_PACKED = (b"content-encoding", b"content-length", b"transfer-encoding")
 TIMEOUT = httpx.Timeout(10.0, read=120.0, write=120.0)
 
 
@@ -63,7 +66,7 @@ class Wire:
         for attempt in range(1, ATTEMPTS + 1):
             last = attempt == ATTEMPTS
             try:
-                response = self._http.request(method, path, **content)
+                response = self._answer(method, path, **content)
             except (httpx.ConnectError, httpx.ConnectTimeout) as problem:
                 if attempt == KNOCKS:
                     raise self._unreachable(problem) from None
@@ -82,6 +85,21 @@ class Wire:
                 wait = asked if asked is not None else _backoff(attempt)
             self._sleep(wait)
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _answer(self, method: str, path: str, **content: Any) -> httpx.Response:
+        """The whole answer, as far as answers go: one that unfolds to more is refused while it comes in."""
+        with self._http.stream(method, path, **content) as response:
+            parts, size = [], 0
+            for part in response.iter_bytes():
+                parts.append(part)
+                size += len(part)
+                if size > LARGEST_ANSWER:
+                    raise PlatformUnreachable(
+                        f"{self.url} answers with more than {LARGEST_ANSWER >> 20} MiB.",
+                        hint="It may be no Saibot platform.",
+                    )
+            unpacked = [(name, value) for name, value in response.headers.raw if name.lower() not in _OF_THE_PACKED]
+            return httpx.Response(response.status_code, headers=unpacked, content=b"".join(parts), request=response.request)
 
     def json(self, method: str, path: str, **content: Any) -> Any:
         """The JSON document that a call answers with; None for an empty answer."""
@@ -173,8 +191,9 @@ def refuse(response: httpx.Response) -> NoReturn:
     status = response.status_code
     try:
         said = response.json()["error"]
-        message, code = str(said["message"]), str(said["code"])
+        message, code = plain_text(said["message"]), plain_text(said["code"], most=100)
         hint, details = said.get("hint"), said.get("details")
+        hint = None if hint is None else plain_text(hint)  # a stranger's words, which a terminal will show
     except (ValueError, KeyError, TypeError, AttributeError):
         message, code, hint, details = f"the platform answered with status {status}.", "", None, None
     kinds: dict[int, type[PlatformError]] = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 429: PlatformBusy}

@@ -7,7 +7,6 @@ and by `saibot aside --restore` where none does.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from sqlalchemy import select
@@ -17,7 +16,7 @@ from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import SKETCH_FILE, FileStore, is_own
-from saibot.platform.storage.tables import domains, versions
+from saibot.platform.storage.tables import datasets, domains, versions
 from saibot.sketch import read_sketch
 
 PREFIX = "set-aside/"
@@ -48,23 +47,34 @@ class SetAside:
         return {"name": self.name, "digest": self.digest, "bytes": self.bytes, "dataset": self.dataset}
 
 
-def named_files(database: Database) -> set[str]:
-    """The files that the database names."""
+@dataclass(frozen=True)
+class NamedFiles:
+    """The files that the database names, and those among them whose withdrawal is under way: they may be gone already."""
+
+    all: frozenset[str]
+    leaving: frozenset[str]
+
+
+def named_files(database: Database) -> NamedFiles:
+    joined = select(versions.c.digest, datasets.c.state).join(datasets, datasets.c.number == versions.c.dataset)
     with database.read() as connection:
-        sketches = {sketch_file_name(row.digest) for row in connection.execute(select(versions.c.digest).distinct())}
-        return sketches | {domain_file_name(row.digest) for row in connection.execute(select(domains.c.digest).distinct())}
+        found = [(sketch_file_name(row.digest), row.state) for row in connection.execute(joined)]
+        lists = [domain_file_name(row.digest) for row in connection.execute(select(domains.c.digest))]
+    live = {name for name, state in found if state == "live"}
+    names = {name for name, _ in found}
+    return NamedFiles(frozenset(names.union(lists)), frozenset(names - live))
 
 
-def bring_in_order(files: FileStore, named: Collection[str]) -> FilesFound:
+def bring_in_order(files: FileStore, named: NamedFiles) -> FilesFound:
     """Set aside our files that nothing names, give back those that something names; only safe while nobody publishes."""
-    wanted, present = set(named), set(files.names())
+    wanted, present = named.all, set(files.names())
     strays = sorted(name for name in present if is_own(name) and name not in wanted)
     for name in strays:
         files.move(name, PREFIX + name)
     back = sorted(name for name in wanted - present if PREFIX + name in present)
     for name in back:
         files.move(PREFIX + name, name)
-    return FilesFound(len(strays), len(back), tuple(sorted(wanted - present - set(back))))
+    return FilesFound(len(strays), len(back), tuple(sorted(wanted - present - set(back) - named.leaving)))
 
 
 def list_set_aside(files: FileStore) -> list[SetAside]:

@@ -130,3 +130,19 @@ def test_a_search_folder_that_the_database_does_not_know_is_kept_for_a_while(fre
         platform.tidy()
         platform.close()
     assert (fresh.data / "searches" / ".set-aside-s123" / "result.json").exists()
+
+
+def test_a_withdrawal_that_was_cut_off_is_no_missing_file(fresh: Settings, sketches: dict[str, bytes]) -> None:
+    from sqlalchemy import update
+
+    from saibot.platform.storage.tables import datasets
+
+    publish(fresh, sketches["good"])
+    platform = open_platform(fresh)
+    with platform.database.write() as connection:
+        connection.execute(update(datasets).values(state="leaving"))
+    platform.close()
+    next((fresh.data / "sketches").rglob("*.saibot")).unlink()
+    platform = open_platform(fresh)
+    assert platform.missing_files == 0 and platform.list_set_aside() == []
+    platform.close()

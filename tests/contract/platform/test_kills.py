@@ -1,0 +1,13 @@
+"""The short form of the campaign of kills; `make kills` is the long one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.campaigns.kills import campaign
+
+
+def test_what_was_acknowledged_survives_kills_and_the_campaign_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    assert campaign(tmp_path, 4)["kills"] == 4
+    found = campaign(tmp_path, 8)
+    assert found["kills"] == 8 and found["acknowledged"] >= found["there"] > 0
