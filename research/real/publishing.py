@@ -5,8 +5,9 @@ paper; not private. The other two read nothing unpaid:
 
 * `public`: ranges that a data dictionary states, or anyone would guess. None came with the tables, so a column's range to
   one digit of its width (300..700, 60..100, 0..5) stands in for what its owner would write down without looking.
-* `bought`: nothing is known, and private quantiles of the columns that are used are bought for what one costs at a fifth of
-  epsilon. Where rows are too few for that, `privatize` refuses and asks for public bounds: such a column has its range.
+* `bought`: nothing is known, and the quartiles of the columns that are used are bought, as `privatize` does, for what one
+  costs at a fifth of epsilon. Where rows are too few for that, `privatize` refuses and asks for public bounds: such a column
+  has its range. Every column costs, so fewer are used.
 
 In both, several columns become one component, whose direction, centre and spread are bought for a fifth of mu^2 of the rest.
 Which columns, and how many, is decided by public facts alone: names that speak of a result come first (means, scores,
@@ -26,18 +27,19 @@ from research.releases import Release
 from research.searching import dataset_name
 from saibot.privacy import Budget
 from saibot.privatize import Card
-from saibot.privatize.bounds import ENOUGH
+from saibot.privatize.bounds import ENOUGH, QUARTILES
 
 Preparation = Literal["paper", "public", "bought"]
 BOUNDS_SHARE, COMPONENT_SHARE = 0.2, "0.2"  # of epsilon, and of mu^2 of the rest
-ROWS_PER_COLUMN = 1500
+ROWS_PER_COLUMN = {"public": 1500, "bought": 6000}  # at epsilon 1
+LEAST_COLUMNS = {"public": 2, "bought": 1}
 # A provider's bounds, in standard deviations: narrow, because where noise dominates a little bias is the better bargain.
 VALUE_WIDTH = 0.7
 # A request's: its target at one, its own feature at a scale where what it adds to the squared norm is a ninth.
 TARGET_WIDTH, OWN_WIDTH = 1.0, 4.5
 REQUEST_BOUND_SQUARED = Decimal("1.12")
-# The quantiles of a normal law at these widths, for a single column that no component narrows.
-NARROW, MIDDLE = (0.24, 0.76), (0.16, 0.84)
+# The quantiles of a normal law at one standard deviation, for a target.
+MIDDLE = (0.16, 0.84)
 X, Y = "x", "y"
 
 
@@ -48,10 +50,10 @@ def provider_release(world: World, number: int, preparation: Preparation, budget
         card = _card(dataset_name(number), facts)
     else:
         columns = world.columns[number]
-        used = min(max(int(len(columns) * float(budget.epsilon) / ROWS_PER_COLUMN), 2), columns.shape[1])
+        enough = int(len(columns) * float(budget.epsilon) / ROWS_PER_COLUMN[preparation])
+        used = min(max(enough, LEAST_COLUMNS[preparation]), columns.shape[1])
         values = columns[:, :used]
-        quantiles = (0.05, 0.95) if used > 1 else NARROW
-        facts = {f"c{i}": {"bounds": _bounds(values[:, i], preparation, used, quantiles, budget)} for i in range(used)}
+        facts = {f"c{i}": {"bounds": _bounds(values[:, i], preparation, used, QUARTILES, budget)} for i in range(used)}
         component = {"of": tuple(facts), "buy": COMPONENT_SHARE, "spread": VALUE_WIDTH} if used > 1 else None
         card = _card(dataset_name(number), facts, component)
     return Release(

@@ -14,7 +14,7 @@ from saibot.client.domains import Domains, best_domains, doubt_of_guess
 from saibot.client.families import GAUSSIAN
 from saibot.client.judging import RequestRows
 from saibot.client.keys import places_of, request_key
-from saibot.client.own_columns import OwnFeature, all_usable, features_of, is_category
+from saibot.client.own_columns import OwnFeature, all_usable, features_of, is_category, most_columns
 from saibot.client.own_means import own_means
 from saibot.client.own_model import OwnModel, own_model
 from saibot.client.tables import column_names, key_codes, numbers, read_columns
@@ -111,13 +111,14 @@ def local_request(
         for table, which in ((train, "training"), (test, "test"))
     )
     assert first is not None
-    chosen, notes = _features(columns, first, card, unnamed=unnamed)
+    resolved, told = _resolve_keys(asked, card, known, first.table)
+    key, codes = request_key(resolved, [part.table for part in (first, second) if part is not None])
+    size = 1 if key is None else len(key)
+    chosen, notes = _features(columns, first, card, most=most_columns(size) if unnamed else None)
+    notes = told + notes
     own = {"training": _values(first, chosen, target_column)}
     if second is not None:
         own["test"] = _values(second, chosen, target_column)
-    resolved, told = _resolve_keys(asked, card, known, own["training"].table)
-    notes = told + notes
-    key, codes = request_key(resolved, [values.table for values in own.values()])
     units = _units((*(one.name for one in chosen), target), own["training"])
     least_squares = chosen_model.linear and chosen_model.family is GAUSSIAN
     if not least_squares:
@@ -126,7 +127,6 @@ def local_request(
         units[target] = Units(0.0, 1.0)  # its linear part has no other unit
         stands_for = "" if chosen_model.family is GAUSSIAN else f"; what is called R² is {chosen_model.family.measure}"
         notes.append(f"model: {chosen_model.name}, {chosen_model.family.name}{stands_for}")
-    size = 1 if key is None else len(key)
     for which, values in own.items():
         if values.without_target:
             notes.append(f"{values.without_target:,} rows of the {which} table have no target and are left out")
@@ -202,11 +202,11 @@ def _read(table: TableLike, features: Collection[str], target: str, keys: Sequen
 
 
 def _features(
-    columns: Mapping[str, str], train: _Values, card: Card | None, *, unnamed: bool
+    columns: Mapping[str, str], train: _Values, card: Card | None, *, most: int | None
 ) -> tuple[list[OwnFeature], list[str]]:
-    """Own features as columns of numbers, and what to say of them."""
-    if unnamed:
-        found, told = all_usable(train.table.select(list(columns.values())), leave=())
+    """Own features as columns of numbers, `most` of them where none were named, and what to say of them."""
+    if most is not None:
+        found, told = all_usable(train.table.select(list(columns.values())), most)
         return found, [told]
     found = []
     facts = card.features if card is not None else {}

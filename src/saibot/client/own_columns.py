@@ -6,7 +6,7 @@ what was taken and what was left out is told.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from saibot.client.tables import numbers
 from saibot.errors import InvalidTable
 
-MOST_COLUMNS = 40  # own features that are taken unasked: moments per key grow with their square
+MOST_COLUMNS = 40  # own features that are taken unasked
+MOST_MOMENTS = 1 << 25  # numbers that are kept of them, which grow with their square for each key
 MOST_LEVELS = 12  # of a category
 LEAST_SHARE = 0.02  # of the rows, for a value of a category to get a column of its own
 
@@ -52,19 +53,25 @@ def features_of(name: str, rows: pa.Table, column: str, levels: Sequence[str] | 
     return [OwnFeature(f"{name}={level}", column, level) for level in known]
 
 
-def all_usable(rows: pa.Table, leave: Collection[str]) -> tuple[list[OwnFeature], str]:
-    """Every column but some that can explain something, and a sentence that says which they are."""
+def most_columns(keys: int) -> int:
+    """How many own features are taken unasked where so many keys are joined by: one at least."""
+    most = MOST_COLUMNS
+    while most > 1 and keys * (most + 2) * (most + 3) // 2 > MOST_MOMENTS:
+        most -= 1
+    return most
+
+
+def all_usable(rows: pa.Table, most: int = MOST_COLUMNS) -> tuple[list[OwnFeature], str]:
+    """Every column that can explain something, `most` features at most, and a sentence that says which they are."""
     found: list[OwnFeature] = []
     taken: list[str] = []
     reasons: dict[str, list[str]] = {}
     for column in rows.column_names:
-        if column in leave:
-            continue
         features = _usable(rows, column)
         if isinstance(features, str):
             reasons.setdefault(features, []).append(column)
-        elif len(found) + len(features) > MOST_COLUMNS:
-            reasons.setdefault(f"beyond {MOST_COLUMNS} columns", []).append(column)
+        elif len(found) + len(features) > most:
+            reasons.setdefault(f"beyond {most} columns", []).append(column)
         else:
             found += features
             taken.append(column)

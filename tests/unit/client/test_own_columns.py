@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.linear_model import LinearRegression
 
 from saibot.client import Augmented, Domains, SearchOptions, find_augmentation, local_request
-from saibot.client.own_columns import MOST_COLUMNS
+from saibot.client.own_columns import MOST_COLUMNS, all_usable, most_columns
 from saibot.errors import InvalidTable
 
 
@@ -75,3 +76,11 @@ def test_a_result_of_a_search_at_home_says_what_it_is_worth_and_keeps_it(rows, c
     found.report(tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert found.worth.sentence in page and "your own average per shop and day" in page
+
+
+def test_the_more_keys_the_fewer_columns_are_taken_unasked() -> None:
+    assert [most_columns(keys) for keys in (1, 10_000, 10**9)] == [MOST_COLUMNS, MOST_COLUMNS, 1]
+    assert 1 < most_columns(10**6) < most_columns(10**5) < MOST_COLUMNS
+    table = pa.table({f"c{i}": [1.0, 2.0, i] for i in range(6)})
+    found, told = all_usable(table, 4)
+    assert [one.name for one in found] == ["c0", "c1", "c2", "c3"] and "c4, c5 (beyond 4 columns)" in told
