@@ -68,7 +68,10 @@ def write_shard(path: Path, rows: ShardRows) -> None:
 
 
 def open_shard(path: Path) -> ShardRows:
-    """Map a shard into memory: its values are read from disk only where they are touched."""
+    """Map a shard into memory: its values are read from disk only where they are touched.
+
+    Raises FileNotFoundError where a newer one has taken its place meanwhile: whoever holds the index opens the corpus anew.
+    """
     try:
         (batch,) = read_arrow(mapped(str(path)), columns=MOST_COLUMNS).batches
         metadata = batch.schema.metadata or {}
@@ -81,6 +84,8 @@ def open_shard(path: Path) -> ShardRows:
         numbers = {name: _numbers(batch, name) for name in NUMBERS}
         extra = {name.removeprefix(EXTRA): _rows(batch, name) for name in batch.schema.names if name.startswith(EXTRA)}
         return ShardRows(text, numbers, _rows(batch, "values"), extra, metadata.get(b"factors", b"").decode())
+    except FileNotFoundError:
+        raise
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError, AttributeError):
         raise InvalidInput(f"the shard {path.name} is damaged.", hint="Pack the corpus anew: `saibot pack`.") from None
 

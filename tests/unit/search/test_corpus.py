@@ -158,6 +158,12 @@ def test_shards_with_and_without_further_arrays_are_put_together(tmp_path: Path)
     np.testing.assert_array_equal(loadings, [[nan] * 3, [1.0] * 3, [1.0] * 3, [2.0, nan, nan]])
 
 
+def test_a_shard_that_a_newer_one_replaced_is_no_damaged_one(tmp_path: Path) -> None:
+    """A search that finds it gone opens the corpus anew; a damaged one would end it."""
+    with pytest.raises(FileNotFoundError):
+        open_shard(tmp_path / "gone.arrow")
+
+
 def test_a_shard_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("saibot.search.shard.VERSION", b"3")
     write_shard(tmp_path / "s.arrow", rows_of(np.ones((1, 4)), ["a"]))
