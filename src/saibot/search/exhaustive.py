@@ -57,7 +57,8 @@ class Exhaustive:
             test_r2 = held_out.r2_of(after) if held_out else None
             steps.append(TakenStep(found, after.r2(), test_r2, None, np.array(lookups[-len(group) :])))
         final, _ = _joined(engine, best[1], train, test)
-        return replace(first, steps=tuple(steps), stopped="every combination was tried", final=final)
+        table = Table(request.train, request.target, tuple(lookups), request.private)
+        return replace(first, steps=tuple(steps), stopped="every combination was tried", final=final, table=table)
 
 
 def _joined(engine: Engine, chosen: tuple[int, ...], train: State, test: State | None) -> tuple[State, State | None]:

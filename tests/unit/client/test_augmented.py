@@ -25,10 +25,14 @@ SMALL = Budget("1", "1e-6")  # the test's noise is none, but values are shrunk a
 
 @pytest.fixture
 def found(rows, corpus) -> Augmented:
+    return search(rows, corpus)
+
+
+def search(rows, corpus, **options) -> Augmented:
     request = local_request(
         rows[:2000], test=rows[2000:], target="sales", features=["price"], keys=["shop", "day"], domains=Domains(corpus)
     )
-    return find_augmentation(request, corpus, SearchOptions(device="cpu"))
+    return find_augmentation(request, corpus, SearchOptions(device="cpu", **options))
 
 
 def provider_values(sketch) -> pd.Series:
@@ -382,7 +386,10 @@ def test_a_notebook_shows_the_answer_the_chart_and_the_steps(found):
     assert f"{found.path().test_r2.iloc[-1]:.3f}" in shown
 
 
-def test_the_table_of_coefficients_is_least_squares_on_the_augmented_rows(found, rows):
+@pytest.mark.parametrize("strategy", ["greedy", "exhaustive"])
+def test_the_table_of_coefficients_is_least_squares_on_the_augmented_rows(rows, corpus, strategy):
+    found = search(rows, corpus, strategy=strategy)
+    assert len(found.columns) == 2
     wide = found.augment(rows[:2000])
     names = ["price", *found.columns]
     fitted = LinearRegression().fit(wide[names], wide.sales)
