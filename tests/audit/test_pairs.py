@@ -43,6 +43,12 @@ def test_noise_that_is_thirty_per_cent_too_small_is_seen_without_a_draw(mechanis
         assert any(tried(SEED, number, noise_factor=0.7).broken for number in numbers), law
 
 
+def test_a_component_that_is_bought_with_too_little_noise_is_seen():
+    cases = (number for number in range(TIGHT, 10_000) if "component" in random_case(7, number).card)
+    said = [entry.said for _ in range(5) for entry in tried(7, next(cases), ("pandas",), noise_factor=0.7).broken]
+    assert any("component's moments" in sentence for sentence in said), said
+
+
 def test_a_case_is_the_same_for_the_same_seed_and_number():
     one, again, other = random_case(1, 5), random_case(1, 5), random_case(2, 5)
     assert repr(one) == repr(again)
@@ -57,8 +63,10 @@ def test_versions_of_a_case_differ_in_one_individual_only():
             kept = [row for row in mine if any(row is same for same in case.others)]
             assert len(kept) == len(case.others)
             if "id" in case.columns:
-                names = {row["id"] for version in (mine, theirs) for row in version if row not in case.others}
-                assert names <= {0, "p00", None}
+                of_others = {row["id"] for row in case.others}
+                for version in (case.versions[one], case.versions[other]):
+                    names = {row["id"] for row in version} - {None}
+                    assert len(names) <= 1 and not names & of_others
             elif case.card["dataset"]["neighbours"] == "replace-one":
                 assert len(mine) == len(theirs)
             else:
