@@ -256,8 +256,8 @@ def chosen_values_are_asked_of_the_platform(patch: pytest.MonkeyPatch) -> None:
     made = requester.Augmented
 
     class Asking(made):  # type: ignore[valid-type, misc]
-        def __init__(self, document: Any, source: Any = None) -> None:
-            super().__init__(document, Asking.published)
+        def __init__(self, document: Any, source: Any = None, request: Any = None) -> None:
+            super().__init__(document, Asking.published, request)
 
         published: Any = None
 

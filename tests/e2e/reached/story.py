@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 from typer.testing import CliRunner
 
+import saibot
 from saibot.cli.app import app, main
 from saibot.client import Provider, Requester, SearchOptions
 from saibot.demo import story
@@ -174,7 +175,7 @@ def at_home(root: Path) -> None:
     (provider.folder / "wards.csv").write_text("ward\nW99\n")
     provider.type("pack", "corpus", "stays.saibot", *wards, fails=True)  # other wards under the same name
     provider.type("reproduce", "nothing", fails=True)
-    provider.type("bench", "privatize", "--rows", 1000, "--keys", 10)
+    provider.type("bench", "privatize", "--rows", 1000, "--keys", 25_000)  # so many that their noise is drawn in bulk
     for who, town in (("anna", "north"), ("bert", "south")):
         (requester.folder / "row.toml").write_text(
             '[dataset]\nname = "commuters"\nneighbours = "replace-one"\n[features.minutes]\nbounds = [0, 120]\n'
@@ -193,12 +194,15 @@ def at_home(root: Path) -> None:
         ["--rank", "potential", "--whole-datasets"],
         ["--rank", "expected"],
         ["--exhaustive"],
+        ["--model", "gbm"],
         ["--hops"],
         ["--shared"],
     ):
         requester.type(*asked, "--card", "card.toml", *more)
     one = ("search", "--train", "mine.csv", "--target", "cost", "--key", "day", "--corpus", corpus, "--card", "card.toml")
     requester.type(*one, "--join", "many-to-many-unbiased")
+    counts = ("search", "--train", "mine.csv", "--target", "age", "--family", "poisson")
+    requester.type(*counts, "--key", "ward", "--corpus", corpus)
     requester.type("discover", "mine.csv", "--card", "card.toml", "--key", "ward", "--corpus", corpus)
 
 
@@ -259,6 +263,7 @@ def on_a_platform(root: Path) -> None:
         )
         admin.type("backup", "backup.tar", "--data", "data")
         admin.type("restore", "backup.tar", "--data", "copy")
+        admin.type("aside", "--data", "copy")
         with httpx.Client(base_url=ready["address"], follow_redirects=True, timeout=60) as browser:
             whole = Path(ready["admin_token_file"]).read_text().strip()
             by_page(browser, [whole, *tokens], left["id"], listed[0]["id"])
@@ -333,6 +338,9 @@ def by_python(root: Path) -> None:
         found.model().score(parts.test)
         found.save(root / "found.json")
         found.plot(root / "found.png")
+        found._repr_html_()
+        augmenter = saibot.PrivateAugmenter(asking, key="ward", features=["age"])
+        saibot.PrivateRegressor(augmenter).fit(frame[["ward", "age"]], frame.cost).predict(frame[["ward", "age"]])
 
 
 # ------------------------------------------------------------------------------------------------ what takes longer
