@@ -18,6 +18,7 @@ from saibot.wire import SearchOptions
 
 if TYPE_CHECKING:
     from saibot.client import Augmented, Domains, SearchRequest
+    from saibot.errors import SaibotError
     from saibot.sketch import KeyDomain
 
 
@@ -122,6 +123,8 @@ def search(
         device=device,  # type: ignore[arg-type]  # it checks that itself
     )
     asked = RequestFlags(train, test, target, _keys(key or []), feature or None, card, model, family)
+    if local and joins and not key:  # told before anything is fetched, which must not depend on rows
+        raise _no_key("`saibot domains list` shows what published tables are joined by.")
     if corpus is not None:
         found, sketches = _search_folder(asked, corpus, options, given_domains(domain, domain_id), json)
     else:
@@ -161,8 +164,21 @@ def _search_folder(
         raise InvalidInput(f"the corpus {corpus} is empty.", hint=f"`saibot pack {corpus} SKETCH...` adds to it.")
     with progress(quiet=json) as tell:
         tell("reading the request", None)
-        request = _request(asked, Domains(opened, given))
+        domains = Domains(opened, given)
+        if options.joins and not asked.keys and not _is_sketch(asked.train):
+            from saibot.client.exact_request import key_columns
+
+            fit = key_columns(asked.train, domains)
+            raise _no_key(f"These fit: {'; '.join(fit[:5])}." if fit else "No column holds keys that the corpus knows.")
+        request = _request(asked, domains)
         return find_augmentation(request, opened, options, progress=tell), len(opened)
+
+
+def _no_key(which: str) -> SaibotError:
+    from saibot.errors import InvalidInput
+
+    hint = f"Name a column with --key. {which} To look for more rows alone: --no-joins."
+    return InvalidInput("no key was named, so nothing can be joined.", hint=hint)
 
 
 def _is_sketch(path: Path) -> bool:
