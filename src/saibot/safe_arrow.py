@@ -45,6 +45,8 @@ def read_arrow(buffer: pa.Buffer, *, columns: int, types: Collection[pa.DataType
     if any(not _is_plain(bytes(message.metadata)) for message in messages):
         raise pa.ArrowInvalid("packed, or of another encoding")
     batches = tuple(pa.ipc.read_record_batch(message, schema) for message in messages)
+    if sum(batch.nbytes for batch in batches) > buffer.size:  # columns that share bytes: copies of them would not
+        raise pa.ArrowInvalid("larger than its file")
     for batch in batches:
         batch.validate(full=True)
     return ArrowContent(schema, batches)

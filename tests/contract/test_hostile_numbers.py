@@ -17,12 +17,13 @@ from saibot.domains.file import card_of, read_domain, write_domain
 from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.mechanisms import PlanRequest, make_plan
+from saibot.safe_arrow import read_arrow
 from saibot.search.shard import NUMBERS, TEXT, ShardRows, open_shard, write_shard
 from saibot.search.shared_factors import read_factors
 from saibot.sketch import read_sketch
 from tests.campaigns.hostile_numbers import try_batch
 from tests.support.forging import Document, content_of, digest_of, forge, opened, refused, set_at, written
-from tests.support.hostile import bomb, taken_apart, unfolding
+from tests.support.hostile import bomb, sharing, taken_apart, unfolding
 
 MIB = 1 << 20
 
@@ -147,3 +148,12 @@ def _peak_of(work: Callable[[], object]) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def test_columns_that_share_their_bytes_are_refused_before_they_are_copied() -> None:
+    """Every column may point at the same bytes of a small file: copies of them would be larger than it by their number."""
+    columns = [pa.array(np.full(1000, float(i))) for i in range(200)]
+    content = sharing(pa.record_batch(columns, names=[f"x{i}" for i in range(200)]))
+    assert len(content) < 100_000
+    with pytest.raises(pa.ArrowInvalid, match="larger than its file"):
+        read_arrow(pa.py_buffer(content), columns=1000)

@@ -19,9 +19,10 @@ from saibot.audit.cases import tight_cases
 from saibot.audit.sources import SourceKind
 from saibot.cli.app import app
 from saibot.errors import InvalidInput
-from saibot.privatize.cells import day_in, feature_number, number_in
+from saibot.privatize.cells import day_in, feature_number, individual_in, number_in
 from saibot.privatize.engines import engine_of, open_engine, table_in
 from saibot.privatize.engines.postgres import Postgres
+from saibot.privatize.read import open_table
 from saibot.sketch import read_sketch
 
 ODD = ["5", " 5 ", "5.", ".5", "+5", "-5e-3", "1e999", "-1e999", "1e-999", "0x10", "5_000", "NaN", "nan", "inf", "-Infinity",
@@ -70,6 +71,25 @@ def test_an_instant_has_its_day_in_utc_whatever_the_servers_clock_is_set_to(data
     engine = engine_of(database)
     (found,) = engine.fetch(table.select(day=day_in(table["at"], engine))).to_pylist()
     assert found["day"] == date(2024, 1, 5)
+
+
+def test_cells_that_only_postgres_has_are_missing_and_stop_nothing(database: Any) -> None:
+    database.raw_sql("DROP TABLE IF EXISTS rare").close()
+    database.raw_sql("CREATE TABLE rare (i int, n numeric(10,2), d date, t timestamp, w float8, z int[])").close()
+    database.raw_sql(
+        "INSERT INTO rare VALUES (1, 1.5, '2024-01-01', '2024-01-01', 7, '{1}'), "
+        "(2, NULL, 'infinity', 'infinity', 1e20, NULL), (3, 'NaN', '12000-01-01', '-infinity', 'NaN', NULL)"
+    ).close()
+    source = open_table(database.table("rare"))
+    assert source.table.columns == ("i", "n", "d", "t", "w")
+    assert b"".join(source.content())
+    asked = source.table.select("i", "d", "t", n=number_in(source.table.n), who=individual_in(source.table.w))
+    found = sorted(source.fetch(asked).to_pylist(), key=lambda row: row["i"])
+    assert [(row["n"], row["d"] is None, row["t"] is None) for row in found] == [
+        (1.5, False, False),
+        *[(None, True, True)] * 2,
+    ]
+    assert [row["who"] for row in found] == ["7", "1e+20", None]
 
 
 CARD = """

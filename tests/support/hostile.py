@@ -33,6 +33,28 @@ def bomb(document: Document, batch: pa.RecordBatch, *, rows: int) -> bytes:
     return unfolding(schema, [pa.record_batch(large.columns, schema=schema)])
 
 
+def sharing(batch: pa.RecordBatch) -> bytes:
+    """A file of one batch of numbers whose columns all lie in the bytes of the first one."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    content = bytes(sink.getvalue())
+    start = 16 + int.from_bytes(content[12:16], "little")  # of the message behind the schema's
+    size = int.from_bytes(content[start + 4 : start + 8], "little")
+    message, body = bytearray(content[start + 8 : start + 8 + size]), content[start + 8 + size :]
+    each = 8 * batch.num_rows
+    whole = (each + 63) // 64 * 64
+    for place in range(0, len(message) - 15, 8):
+        if struct.unpack("<q", message[place + 8 : place + 16])[0] == each:
+            message[place : place + 8] = struct.pack("<q", 0)
+    for place in range(0, len(message) - 7, 4):
+        if struct.unpack("<q", message[place : place + 8])[0] == whole * batch.num_columns:
+            message[place : place + 8] = struct.pack("<q", whole)
+    footer = int.from_bytes(content[-10:-6], "little")
+    end = b"\xff\xff\xff\xff\0\0\0\0"
+    return content[: start + 8] + bytes(message) + body[:whole] + end + content[-10 - footer :]
+
+
 def _messages(content: bytearray) -> list[int]:
     """Where the flatbuffers of the record batches begin."""
     places, at = [], 8

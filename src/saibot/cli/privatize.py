@@ -44,7 +44,9 @@ def privatize(
     backend: Annotated[str, typer.Option(help="Engine that aggregates: duckdb, polars, postgres or spark.")] = "duckdb",
     database: Annotated[
         str | None,
-        typer.Option(help="Where TABLE is, postgresql://... or duckdb:///FILE: summed there, not copied here."),
+        typer.Option(
+            help="Where TABLE is, postgresql://... or duckdb:///FILE: summed there; read through here once, for the ledger."
+        ),
     ] = None,
     new_version: Annotated[
         bool, typer.Option(help="Release a new edition, drawn and charged anew, whether the rows have changed or not.")

@@ -123,7 +123,9 @@ def search(
         device=device,  # type: ignore[arg-type]  # it checks that itself
     )
     asked = RequestFlags(train, test, target, _keys(key or []), feature or None, card, model, family)
-    if local and joins and not key:  # told before anything is fetched, which must not depend on rows
+    if (
+        local and joins and not key and not _is_sketch(train)
+    ):  # told before anything is fetched, which must not depend on rows
         raise _no_key("`saibot domains list` shows what published tables are joined by.")
     if corpus is not None:
         found, sketches = _search_folder(asked, corpus, options, given_domains(domain, domain_id), json)

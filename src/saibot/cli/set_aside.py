@@ -50,5 +50,5 @@ def set_aside(
     if json:
         print_json({"set_aside": [one.to_json() for one in found]})
         return
-    rows = [[one.digest[:12], shown(one.dataset or "–"), f"{one.bytes:,}"] for one in found]
+    rows = [[one.digest, shown(one.dataset or "–"), f"{one.bytes:,}"] for one in found]
     print_table(f"{plural(len(found), 'file')} set aside", ["digest", "dataset", "bytes"], rows, whole=(0,))

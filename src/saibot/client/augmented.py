@@ -67,7 +67,8 @@ def find_augmentation(
         asked = with_own_average(request)
     found = search(asked, corpus.for_provider(own), options, strategy=strategy, progress=progress)
     if asked is not request and found.final is not None:
-        found = replace(found, final=found.final.without(OWN_AVERAGE), notes=(*found.notes, BEYOND))
+        without = replace(found.table, moments=request.train) if found.table is not None else None
+        found = replace(found, final=found.final.without(OWN_AVERAGE), table=without, notes=(*found.notes, BEYOND))
     own_kind = isinstance(request, LocalRequest) and not request.model.linear
     result = result_of(replace(found, final=None) if own_kind else found, request, at_home=True)
     if not isinstance(request, LocalRequest):

@@ -114,7 +114,17 @@ def local_request(
     resolved, told = _resolve_keys(asked, card, known, first.table)
     key, codes = request_key(resolved, [part.table for part in (first, second) if part is not None])
     size = 1 if key is None else len(key)
-    chosen, notes = _features(columns, first, card, most=most_columns(size) if unnamed else None)
+    if unnamed:
+        used = list(columns.values())
+        chosen, sentence = all_usable(
+            first.table.select(used),
+            most_columns(size),
+            target=numbers(first.table, target_column),
+            test=None if second is None else second.table.select(used),
+        )
+        notes = [sentence]
+    else:
+        chosen, notes = _features(columns, first, card), []
     notes = told + notes
     own = {"training": _values(first, chosen, target_column)}
     if second is not None:
@@ -201,13 +211,8 @@ def _read(table: TableLike, features: Collection[str], target: str, keys: Sequen
     return _Values(rows if there.all() else rows.filter(pa.array(there)), np.zeros((0, 0)), int((~there).sum()))
 
 
-def _features(
-    columns: Mapping[str, str], train: _Values, card: Card | None, *, most: int | None
-) -> tuple[list[OwnFeature], list[str]]:
-    """Own features as columns of numbers, `most` of them where none were named, and what to say of them."""
-    if most is not None:
-        found, told = all_usable(train.table.select(list(columns.values())), most)
-        return found, [told]
+def _features(columns: Mapping[str, str], train: _Values, card: Card | None) -> list[OwnFeature]:
+    """The named own features as columns of numbers."""
     found = []
     facts = card.features if card is not None else {}
     for name, column in columns.items():
@@ -219,7 +224,7 @@ def _features(
                 hint="Leave it out, or make it a column of numbers; a join column is named with --key.",
             )
         found += made
-    return found, []
+    return found
 
 
 def _values(read: _Values, features: Sequence[OwnFeature], target: str) -> _Values:

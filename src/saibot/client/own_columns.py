@@ -19,6 +19,8 @@ from saibot.errors import InvalidTable
 MOST_COLUMNS = 40  # own features that are taken unasked
 MOST_MOMENTS = 1 << 25  # numbers that are kept of them, which grow with their square for each key
 MOST_LEVELS = 12  # of a category
+SAME = 1 - 1e-9  # correlation with the target, from which on a column is the target
+CONSTANT = "the same in every row"
 LEAST_SHARE = 0.02  # of the rows, for a value of a category to get a column of its own
 
 
@@ -61,13 +63,24 @@ def most_columns(keys: int) -> int:
     return most
 
 
-def all_usable(rows: pa.Table, most: int = MOST_COLUMNS) -> tuple[list[OwnFeature], str]:
-    """Every column that can explain something, `most` features at most, and a sentence that says which they are."""
+def all_usable(
+    rows: pa.Table, most: int = MOST_COLUMNS, *, target: np.ndarray | None = None, test: pa.Table | None = None
+) -> tuple[list[OwnFeature], str]:
+    """Every column that can explain something, `most` features at most, and a sentence that says which they are.
+
+    What is the target in another unit is left out, and what the test table has no such cells of.
+    """
     found: list[OwnFeature] = []
     taken: list[str] = []
     reasons: dict[str, list[str]] = {}
     for column in rows.column_names:
         features = _usable(rows, column)
+        if not isinstance(features, str) and test is not None:
+            there = _usable(test, column)
+            if isinstance(there, str) and there != CONSTANT:
+                features = f"{there}, in the test table"
+        if not isinstance(features, str) and target is not None and _is_target(rows, features, target):
+            features = "the target in other words"
         if isinstance(features, str):
             reasons.setdefault(features, []).append(column)
         elif len(found) + len(features) > most:
@@ -80,6 +93,16 @@ def all_usable(rows: pa.Table, most: int = MOST_COLUMNS) -> tuple[list[OwnFeatur
     return found, told + (f"; left out: {'; '.join(left)}" if left else "")
 
 
+def _is_target(rows: pa.Table, features: Sequence[OwnFeature], target: np.ndarray) -> bool:
+    if len(features) != 1 or features[0].level is not None or len(target) < 3:
+        return False
+    cells = features[0].values(rows)
+    there = ~np.isnan(cells)
+    if there.sum() < 3 or np.ptp(cells[there]) == 0 or np.ptp(target[there]) == 0:
+        return False
+    return bool(abs(np.corrcoef(cells[there], target[there])[0, 1]) > SAME)
+
+
 def is_category(kind: pa.DataType) -> bool:
     text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
     return text or (pa.types.is_dictionary(kind) and is_category(kind.value_type))
@@ -90,13 +113,15 @@ def _usable(rows: pa.Table, column: str) -> list[OwnFeature] | str:
     kind = rows.column(column).type
     if is_category(kind):
         if pc.count_distinct(rows.column(column).cast(pa.string())).as_py() < 2:
-            return "the same in every row"
+            return CONSTANT
         return features_of(column, rows, column) or "no value of it is frequent"
     try:
         cells = numbers(rows, column)
     except InvalidTable:
         return "no number and no category"
     there = cells[~np.isnan(cells)]
-    if not len(there) or there.min() == there.max():
-        return "the same in every row"
+    if not len(there):
+        return "no cell of it is filled"
+    if there.min() == there.max():
+        return CONSTANT
     return [OwnFeature(column, column)] if np.abs(there).max() <= 1e100 else "its numbers are too large"

@@ -126,6 +126,11 @@ class Requester:
         domains = Domains(corpus)
         request: SearchRequest
         if is_sketch(train):
+            if model is not None or family is not None:
+                raise InvalidInput(
+                    "a model and a family are fitted to rows; a sketch has none: least squares answers.",
+                    hint="Search with the table.",
+                )
             request = private_request(train, test=test, target=target, features=features, keys=list(keys), domains=domains)
         else:
             described = None if card is None else read_card(card)

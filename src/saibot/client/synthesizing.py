@@ -100,6 +100,8 @@ def synthesize(
         raise InvalidInput(f"a synthetic table has 1 to {MOST_ROWS:,} rows, not {rows:,}.")
     if target is not None and target not in sketch.features:
         raise InvalidInput(f"the sketch has no feature {target!r}.", hint=f"It has {', '.join(sketch.features)}.")
+    if rows is None and totals(sketch).count > MOST_ROWS:
+        raise InvalidInput(f"the sketch tells of more than {MOST_ROWS:,} rows.", hint="Say how many to make with --rows.")
     drawn = synthetic_rows(sketch, seed=seed, rows=rows, domain_parents=_parents(sketch, domain))
     header = sketch.header
     source = {MARK: True, "dataset": header.dataset.name, "sketch": sketch.digest, "seed": seed}

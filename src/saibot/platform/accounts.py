@@ -160,7 +160,7 @@ class Accounts:
         text = secrets.token_urlsafe(32)
         with self._lock:
             mine = [one for one, (_, name) in self._sessions.items() if name == caller.name]
-            for oldest in mine[: len(mine) + 1 - SESSIONS_PER_ACCOUNT]:
+            for oldest in mine[: max(len(mine) + 1 - SESSIONS_PER_ACCOUNT, 0)]:
                 del self._sessions[oldest]
             self._sessions[_hash(text)] = (_hash(token), caller.name)
         with self._database.write() as connection:

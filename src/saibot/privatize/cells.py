@@ -33,7 +33,7 @@ _BLANKS = " \t\n\r\v\f"
 NUMBER = r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?)$"
 _NUMBER = re.compile(NUMBER)
 _WHOLE_NUMBER = r"^([+-]?[0-9]+)\.0+$"
-_FRACTION = r"^[+-]?[0-9]*\.[0-9]*[1-9][0-9]*([eE][+-]?[0-9]+)?$"
+_TINY = r"^-?0\.0000[0-9]*[1-9]$"  # which a float writes with an exponent
 _DAY_AND_T = r"^([0-9]{4}-[0-9]{2}-[0-9]{2})T"  # as Python writes times, and engines with a blank
 _ZEROS = r"(:[0-9]{2}\.[0-9]*[1-9])0+$"  # at the end of a fraction: somebody else's microseconds write them for everybody
 _WHOLE_SECOND = r"(:[0-9]{2})\.0+$"
@@ -174,10 +174,10 @@ def individual_in(cell: ir.Column) -> ir.Column:
         return ibis.ifelse(cell.isnan(), ibis.null("string"), text)
     if not kind.is_string():
         return cell
-    # Digits alone are never read as a number: of long ones, two individuals' might be the same float.
+    # No other text is read as a number: 104.1 and 104.10 may be two individuals, and so may long digits of the same float.
     return ibis.cases(
         (cell.strip().lower() == "nan", ibis.null("string")),
-        (cell.re_search(_FRACTION), cell.try_cast("float64").cast("string")),
+        (cell.re_search(_TINY), cell.try_cast("float64").cast("string")),
         else_=cell.re_replace(_WHOLE_NUMBER, r"\1").re_replace("^-0$", "0"),
     )
 

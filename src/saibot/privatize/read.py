@@ -83,7 +83,8 @@ def open_table(
     requester's own rows, which are not released; a release never reads them so.
     """
     if isinstance(source, ibis.Table):
-        return Source(source, engine_of(source._find_backend(use_default=True)), None)
+        engine = engine_of(source._find_backend(use_default=True))
+        return Source(engine.sound(source), engine, None)
     engine = open_engine(backend)
     if isinstance(source, str | Path):
         path = Path(source)

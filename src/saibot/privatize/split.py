@@ -83,6 +83,8 @@ def split_table(
     stem = table.name[: -len(ending)]
     train, held_out = (folder / f"{stem}.{part}{_plain(ending)}" for part in ("train", "test"))
     if key is not None:
+        # Noted and never said to be written: the places then hold no parts of an earlier split either.
+        ledger.begin_split(unit=None, train=str(train.resolve()), test=str(held_out.resolve()))
         _write_parts(content, chosen, train, held_out)
         return SplitFiles(train, held_out, None)
     samples = _samples(content, ledger, id_column)

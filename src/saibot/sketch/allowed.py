@@ -87,7 +87,8 @@ def largest_in(sketch: Sketch, block: Block) -> float:
     """The largest number that a block can hold: all rows at their bound, and noise on top of it."""
     header = sketch.header
     # Where the row count is not public: as many rows as the grid has room for.
-    rows = header.rows if header.rows is not None else 2 ** (52 - 2 * header.grid_bits)
+    highest = max((one.order for one in sketch.blocks), default=1)
+    rows = header.rows if header.rows is not None else 2 ** (52 - max(highest, 1) * header.grid_bits)
     bound = math.sqrt(float(exact_decimal(header.bound_squared, name="bound_squared")))
     noise = sketch.sigma(block.scope, block.order, level=block.level) or 0.0
     return rows * bound**block.order * (1 + 1e-6) + DEVIATIONS * noise + 1e-6

@@ -84,3 +84,13 @@ def test_the_more_keys_the_fewer_columns_are_taken_unasked() -> None:
     table = pa.table({f"c{i}": [1.0, 2.0, i] for i in range(6)})
     found, told = all_usable(table, 4)
     assert [one.name for one in found] == ["c0", "c1", "c2", "c3"] and "c4, c5 (beyond 4 columns)" in told
+
+
+def test_the_target_in_another_unit_and_what_the_test_table_lacks_are_left_out() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=50)
+    train = pa.table({"x": rng.normal(size=50), "euro": 1.1 * y + 3, "note": rng.normal(size=50), "zone": [1, 2] * 25})
+    test = pa.table({"x": [0.5], "euro": [1.0], "note": pa.array([None], pa.float64()), "zone": [1]})
+    found, told = all_usable(train, target=y, test=test)
+    assert [one.name for one in found] == ["x", "zone"]
+    assert "euro (the target in other words)" in told and "note (no cell of it is filled, in the test table)" in told

@@ -114,3 +114,10 @@ def test_a_float_is_the_same_key_level_and_individual_where_somebodys_word_makes
         keys = [shortest(text) if text != "NaN" else "" for text in cells]
         found.append((read, domain.places(cells).tolist(), keys))
     assert found[0] == found[1]
+
+
+def test_ids_that_are_written_otherwise_are_other_individuals(ledger):
+    """Only what one float is written as in two ways is one: neither 104.1 and 104.10, nor digits beyond all floats."""
+    ids = ["104.1", "104.10", "007", "7", "12345678901234567890", "12345678901234567891", "9.5e999", "8.5e999"]
+    table = pl.DataFrame({"who": ids, "x": [1.0] * len(ids), "k": [1] * len(ids)})
+    assert sums(table, ledger, {"id": "who", "rows_per_individual": 1}, "k")[:, 0].sum() == len(ids)

@@ -195,3 +195,13 @@ def test_a_split_by_key_keeps_keys_together_and_claims_nothing_in_the_ledger(tmp
     assert files.id is None and ledger.share_of(place=str(files.train.resolve()), part="train") is None
     with pytest.raises(InvalidInput, match="by individual or by key"):
         split_table(table, test=HALF, key="zip", id_column="id")
+
+
+def test_a_split_by_key_over_an_earlier_one_leaves_no_part_of_it(tmp_path: Path) -> None:
+    table = write(tmp_path / "t.csv", rows())
+    ledger = Ledger(Path(os.environ["SAIBOT_HOME"]))
+    parts = split_table(table, test=HALF, id_column="id")
+    assert ledger.share_of(place=str(parts.train.resolve()), part="train") is not None
+    split_table(table, test=HALF, key="zip")
+    for path, part in ((parts.train, "train"), (parts.test, "test")):
+        assert ledger.share_of(place=str(path.resolve()), part=part) is None

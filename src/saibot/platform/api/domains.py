@@ -77,6 +77,6 @@ def file(request: Request, caller: Asking, here: Here, id: DomainId, version: Ve
     openapi_extra=SECURED,
 )
 def remove(caller: Asking, here: Here, id: DomainId, version: VersionNumber) -> Response:
-    """By whoever registered it, or an admin. The id and version stay taken for the same list of keys."""
+    """By whoever registered it, or an admin. Its id and version are free again afterwards."""
     here.domains.remove(caller, id, version)
     return Response(status_code=204)

@@ -1,4 +1,6 @@
-"""Postgres, where a provider's rows may live already: they are summed there, and only the sums leave it.
+"""Postgres, where a provider's rows may live already: they are summed there.
+
+Once, before that, they are read through on this machine, for the keyed hash by which the ledger knows a table again.
 
 Expressions are written once for all engines; what Postgres says in other words is put into them here, before they run: a
 text is read as a number only where it is one, a truth becomes 1 or 0, and digests are Postgres' own.
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, Self
 
 import ibis
@@ -18,6 +21,8 @@ from saibot.errors import InvalidInput
 from saibot.privatize.engines.engine import TableEngine
 
 _DIGITS = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_DECIMAL = r"^-?[0-9]{1,38}([.][0-9]*)?$"
+_MOST_WHOLE = 2.0**62  # of floats that are read as whole numbers
 _NEAR_NOTHING = r"[eE]-|^[+-]?0*\.[0-9]*$"  # of texts that are numbers and no floats: too small, not too large
 
 
@@ -65,6 +70,23 @@ class Postgres(TableEngine):
     def open(cls) -> Self:
         raise InvalidInput("Postgres sums a table of its own, and reads no file.", hint="Say where it is with --database.")
 
+    def sound(self, table: ibis.Table) -> ibis.Table:
+        """Without times and numbers that are infinite or longer than others have them; they are missing. Columns of other
+        kinds, which no card can use, are left out."""
+        columns: dict[str, Any] = {}
+        for name, kind in table.schema().items():
+            cell = table[name]
+            if kind.is_date() or kind.is_timestamp():
+                first, last = (ibis.literal(datetime(year, 1, 1)).cast(kind) for year in (2, 9998))
+                columns[name] = ibis.ifelse((cell >= first) & (cell < last), cell, ibis.null(kind))
+            elif kind.is_decimal():
+                columns[name] = ibis.ifelse(cell.cast("string").re_search(_DECIMAL), cell, ibis.null(kind))
+            elif kind.is_uuid():
+                columns[name] = cell.cast("string")
+            elif kind.is_numeric() or kind.is_boolean() or kind.is_string():
+                columns[name] = cell
+        return table.select(**columns)
+
     def fetch(self, expression: ibis.Table) -> pa.Table:
         return super().fetch(in_its_words(expression))
 
@@ -76,6 +98,7 @@ def _nearest_float(text: Any) -> Any:
     """The number that a text is, or missing. Where Postgres gives up, it is infinite beyond all floats, and 0 next to 0."""
     infinite, nothing = ibis.literal(math.inf, "float64"), ibis.literal(0.0, "float64")
     return ibis.cases(
+        (text.isnull(), ibis.null("float64")),  # none of the other cases is true of it
         (pg_input_is_valid(text, "double precision"), text.cast("float64")),
         (~text.re_search(_DIGITS), ibis.null("float64")),
         (text.re_search(_NEAR_NOTHING), nothing),
@@ -91,6 +114,9 @@ def in_its_words(expression: ibis.Table) -> ibis.Table:
         node = node.__recreate__(known) if known else node
         if isinstance(node, ops.TryCast) and node.to.is_floating():
             return _nearest_float(node.arg.to_expr()).op()
+        if isinstance(node, ops.TryCast) and node.to.is_integer() and node.arg.dtype.is_floating():
+            number = node.arg.to_expr()  # NaN is the largest of all there
+            return ibis.ifelse(number.abs() < _MOST_WHOLE, number.cast(node.to), ibis.null(node.to)).op()
         if isinstance(node, ops.Cast) and node.arg.dtype.is_boolean() and node.to.is_numeric():
             truth = node.arg.to_expr()
             one, zero = ibis.literal(1).cast(node.to), ibis.literal(0).cast(node.to)

@@ -1,7 +1,7 @@
 """Spark, where a provider's rows are on a cluster: tables of one's own session, and Parquet files in local mode.
 
 Spark SQL reads the escapes for a vertical tab and a form feed, which surround texts as blanks do, as the letters v and f.
-So blanks are taken off by a pattern here.
+So blanks are taken off by a pattern here. A group of a pattern is called $1 in Java, and \\1 is the digit.
 """
 
 from __future__ import annotations
@@ -55,11 +55,15 @@ class Spark(TableEngine):
 
 
 def without_letters_as_blanks(expression: ibis.Table) -> ibis.Table:
-    """The same expression with blanks, and nothing else, taken off texts."""
+    """The same expression with blanks, and nothing else, taken off texts, and groups of patterns by their Java names."""
 
     def said(node: Any, known: dict[Any, Any] | None) -> Any:
         node = node.__recreate__(known) if known else node
-        return node.arg.to_expr().re_replace(_BLANKS, "").op() if isinstance(node, ops.Strip) else node
+        if isinstance(node, ops.Strip):
+            return node.arg.to_expr().re_replace(_BLANKS, "").op()
+        if isinstance(node, ops.RegexReplace) and isinstance(node.replacement, ops.Literal):
+            return node.copy(replacement=ops.Literal(node.replacement.value.replace("\\", "$"), node.replacement.dtype))
+        return node
 
     found: ibis.Table = expression.op().replace(said).to_expr()
     return found
