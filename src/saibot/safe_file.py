@@ -53,7 +53,7 @@ def writing(path: Path, *, public: bool = False) -> Iterator[Path]:
 
 
 def move_safely(temporary: Path, path: Path) -> None:
-    """A file that is whole takes a place in the same folder, on disk when this returns."""
+    """A file that is whole takes a place on the same disk, for good when this returns."""
     handle = os.open(temporary, os.O_RDONLY)
     try:
         os.fsync(handle)

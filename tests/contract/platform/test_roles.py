@@ -89,6 +89,7 @@ VERBS: dict[str, tuple[Callable[..., httpx.Response], tuple[int, int, int, int]]
     "cancel another's": (verb("DELETE", "/v1/searches/{search}"), (401, 404, 403, 403)),
     "audit": (verb("GET", "/v1/audit"), (401, 403, 403, 200)),
     "health": (verb("GET", "/healthz"), (200, 200, 200, 200)),
+    "ready": (verb("GET", "/readyz"), (200, 200, 200, 200)),
     "metrics": (verb("GET", "/metrics"), (200, 200, 200, 200)),
 }  # fmt: skip
 

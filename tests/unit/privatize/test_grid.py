@@ -159,7 +159,7 @@ def test_rounding_to_the_grid_has_no_bias(ready: Callable[..., Prepared], full: 
 
 
 @pytest.mark.parametrize(
-    "lower, upper", [(0.1, 0.3), (-1e-7, 1e-7), (1e15, 1.0001e15), (0, 1e99), (1 / 3, 2 / 3), (-7, 1e9)]
+    "lower, upper", [(0.1, 0.3), (-1e-7, 1e-7), (1e15, 1.0001e15), (0, 1e20), (1 / 3, 2 / 3), (-7, 1e9)]
 )
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_no_bounds_let_a_value_leave_the_box(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from saibot.errors import InvalidInput
-from saibot.safe_file import UNFINISHED, sync_folder, write_safely
+from saibot.safe_file import UNFINISHED, move_safely, sync_folder, write_safely
 from saibot.sketch import SUFFIX
 
 SKETCH_FILE = re.compile(rf"([0-9a-f]{{2}})/(\1[0-9a-f]{{62}}){re.escape(SUFFIX)}")
@@ -80,8 +80,7 @@ class FolderStore:
     def move(self, name: str, to: str) -> None:
         path, target = self.root / name, self.root / to
         target.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(path, target)
-        sync_folder(target.parent)
+        move_safely(path, target)
         sync_folder(path.parent)
 
     def names(self) -> Iterator[str]:

@@ -342,7 +342,7 @@ def test_commands_ask_before_they_read_and_augment_asks_nobody(shell, searched):
     shell(*AUGMENT)
     assert sent_before_rows(searched)
     assert json.loads(Path("result.json").read_text())["at_home"] is True
-    assert "first-high.level" in pd.read_csv("wider.csv").columns
+    assert any(column.endswith("-high.level") for column in pd.read_csv("wider.csv").columns)
 
 
 def test_on_another_machine_augment_refuses_until_it_is_told_to_fetch(shell, searched):
