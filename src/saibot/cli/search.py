@@ -170,7 +170,7 @@ def _search_folder(
         if options.joins and not asked.keys and not _is_sketch(asked.train):
             from saibot.client.exact_request import key_columns
 
-            fit = key_columns(asked.train, domains)
+            fit = key_columns(asked.train, domains, asked.target)
             raise _no_key(f"These fit: {'; '.join(fit[:5])}." if fit else "No column holds keys that the corpus knows.")
         request = _request(asked, domains)
         return find_augmentation(request, opened, options, progress=tell), len(opened)

@@ -323,17 +323,21 @@ def _resolve_keys(
     return list(found.values()), notes + [f"{message} {hint}" for message, hint in reasons]
 
 
-def key_columns(table: TableLike, known: Domains) -> list[str]:
-    """The columns by which something of the corpus can be joined, the best covered first, each with its key domain."""
-    names = column_names(table)
+def key_columns(table: TableLike, known: Domains, target: str) -> list[str]:
+    """The columns by which something of the corpus can be joined, each with its key domain: those that are called like it
+    first, then the best covered."""
+    names = [name for name in column_names(table) if name != target]
     rows = read_columns(table, names, text=names)
     found = []
     for name in names:
         codes, texts = key_codes(rows, name)
         fits = [fit for fit in known.fits(texts, np.bincount(codes, minlength=len(texts))) if fit.opens]
         if fits:
-            found.append((-fits[0].coverage, f"{name} ({fits[0].domain.id} lists {fits[0].coverage:.0%} of its rows)"))
-    return [told for _, told in sorted(found)]
+            apart = name.casefold() not in fits[0].domain.id.casefold()
+            found.append(
+                (apart, -fits[0].coverage, f"{name} ({fits[0].domain.id} lists {fits[0].coverage:.0%} of its rows)")
+            )
+    return [told for *_, told in sorted(found)]
 
 
 def _covered(column: KeyColumn, domain: KeyDomain, texts: Sequence[str], rows: np.ndarray, *, guessed: bool) -> str:
