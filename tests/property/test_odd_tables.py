@@ -303,6 +303,17 @@ def test_an_odd_column_is_searched_with_and_augmented_or_refused_without_a_cell(
         assert problem is None or tells(problem, table.column(0).combine_chunks()) == []
 
 
+@pytest.mark.parametrize("kind", sorted(COLUMNS))
+@pytest.mark.parametrize("places", [[], [-1], [0, 1, -1, 2, 5]])
+def test_a_column_of_any_type_tells_individuals_apart_or_is_refused(tmp_path: Path, kind: str, places: list[int]) -> None:
+    table = odd_table(kind, places)
+    source = held(table, "Parquet", tmp_path)
+    if source is None:
+        return
+    problem = refusal(lambda: split_table(source, Ledger(tmp_path), test=Decimal("0.5"), id_column="c", out=tmp_path))
+    assert problem is None or tells(problem, table.column(0).combine_chunks()) == []
+
+
 # ------------------------------------------------------------------------------------------------ text files
 
 HEADS = [b"c,x", b"c,x,c", b"x,x,c", b"\xef\xbb\xbfc,x", b'"c","x"', b"c;x", b"", b"c", b"\xff\xfec,x", b"c,x\x00"]

@@ -27,7 +27,7 @@ from saibot.privacy.ledger import Ledger
 from saibot.privacy.samples import Sample
 from saibot.privatize.cells import individual_in
 from saibot.privatize.engines import open_engine
-from saibot.privatize.frames import frame_columns, frame_names, is_frame
+from saibot.privatize.frames import frame_columns, frame_names, is_frame, normal_column
 from saibot.privatize.known_rows import resembling, samples_of
 from saibot.privatize.read import PARQUET_ENDINGS, Source
 from saibot.privatize.text_file import CSV_ENDINGS
@@ -184,7 +184,8 @@ def _chosen(content: pa.Table, threshold: int, id_column: str | None) -> np.ndar
         return draw(content.num_rows)
     column = content.column(id_column)
     try:
-        cells = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        # A decimal keeps its digits: as nearest floats, two individuals would become one.
+        cells = column if pa.types.is_decimal(column.type) else normal_column(column)
         encoded = pc.dictionary_encode(cells.combine_chunks(), null_encoding="encode")
     except pa.ArrowException:
         raise InvalidTable(
