@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+SPARK  := .venv-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full kills hostile reached check docs bench figures screenshots sbom clean
+.PHONY: help setup demo test test-spark test-full test-federated kills hostile reached check docs bench figures screenshots sbom clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -24,14 +25,40 @@ demo: $(READY) ## the whole story on real households: publish, search, train; ab
 	@$(BIN)/saibot demo
 
 test: $(READY) ## run the tests (creates .venv first if need be)
-	@$(BIN)/python -m pytest -q -n auto
+	@$(BIN)/python -m pytest -q -n auto -m 'not spark'
+	@$(MAKE) --no-print-directory test-spark
 
 test-full: export SAIBOT_FULL = 1
 test-full: $(READY) ## run every test, slow ones too, statistics in their long form
-	@$(BIN)/python -m pytest -q -n auto
+	@$(BIN)/python -m pytest -q -n auto -m 'not spark'
+	@$(MAKE) --no-print-directory test-spark
 
-kills: $(READY) ## kill a platform 500 times, taken up where it was stopped (build/kills; DATABASE=postgresql://... for Postgres)
-	@$(BIN)/python -m tests.campaigns.kills --kills 500 --state build/kills $(if $(DATABASE),--database $(DATABASE))
+test-federated: $(READY) ## train together in Flower's simulation, in .venv-federated of its own (530 MB), and compare
+	@test -x .venv-federated/bin/flwr || $(PYTHON) -m venv .venv-federated
+	@.venv-federated/bin/python -m pip install -qq --disable-pip-version-check -r examples/federated/requirements.txt
+	@rm -rf build/federated
+	@$(BIN)/python -m research.real.federated --folder build/federated --prepare
+	@SAIBOT_COMMAND="$(BIN)/saibot" .venv-federated/bin/python examples/federated/flower_app.py build/federated
+	@$(BIN)/python -m research.real.federated --folder build/federated --judge build/federated/plan-state-4.json
+
+# Spark is 430 MB and needs Java: it lies beside the rest, and only where there is Java, or root may install it.
+test-spark: $(READY) ## run the tests that need Spark; skipped where there is no Java
+	@if ! command -v java >/dev/null && [ -z "$$JAVA_HOME" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "Installing Java for Spark ..."; \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless; } >/dev/null 2>&1 || true; \
+	fi
+	@if command -v java >/dev/null || [ -n "$$JAVA_HOME" ]; then $(MAKE) --no-print-directory $(SPARK)/.ready; fi
+	@PYTHONPATH="$(abspath $(SPARK)):$$PYTHONPATH" $(BIN)/python -m pytest -q -n 0 -m spark tests/contract
+
+$(SPARK)/.ready: constraints.txt
+	@echo "Installing Spark into $(SPARK) ..."
+	@rm -rf $(SPARK)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --target $(SPARK) pyspark -c constraints.txt
+	@touch $@
+
+kills: $(READY) ## kill a platform 500 times on SQLite and on Postgres, with other faults, taken up where it was stopped (build/kills)
+	@$(BIN)/python -m tests.campaigns.kills --kills 500 --state build/kills/sqlite
+	@$(BIN)/python -m tests.campaigns.kills --kills 500 --state build/kills/postgres --postgres
 
 hostile: $(READY) ## publish and search 100,000 sketches with hostile numbers, taken up where it was stopped (build/hostile)
 	@$(BIN)/python -m tests.campaigns.hostile_numbers --count 100000 --state build/hostile
@@ -62,5 +89,5 @@ sbom: $(READY) ## write what is installed, with versions and licences, as Cyclon
 	@$(BIN)/python deploy/sbom.py build/sbom.json
 
 clean: ## remove .venv, caches and build outputs
-	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(SPARK) .venv-federated build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find src research tests -name __pycache__ -type d -prune -exec rm -rf {} +

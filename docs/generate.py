@@ -1,6 +1,6 @@
-"""Write the reference pages from what they are about: cli.md from the commands' help, http.md from the OpenAPI document,
-settings.md from the platform's settings, vocabularies.md from the key vocabularies that ship. `make docs` runs this; a test
-fails where a page is not what this would write.
+"""Write the reference pages from what they are about: cli.md and the manual page from the commands' help, http.md from the
+OpenAPI document, settings.md from the platform's settings, vocabularies.md from the key vocabularies that ship. `make docs`
+runs this; a test fails where a page is not what this would write.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ METHODS = ("get", "put", "post", "delete")
 def pages() -> dict[str, str]:
     return {
         "cli.md": cli_page(),
+        "saibot.1": man_page(),
         "http.md": http_page(),
         "settings.md": settings_page(),
         "vocabularies.md": vocabularies_page(),
@@ -78,6 +79,40 @@ def cli_page() -> str:
             lines.append(f"| {_spelling(one)} | {_default(one)} | {_cell(getattr(one, 'help', None) or '')} |")
         lines.append("")
     return "\n".join(lines)
+
+
+def man_page() -> str:
+    """The same for `man saibot`, which the wheel installs: every command with its options, in troff."""
+    lines = [
+        '.\\" Written by docs/generate.py (make docs). Change the source, not this page.',
+        '.TH SAIBOT 1 "" "Saibot" "User Commands"',
+        ".SH NAME",
+        "saibot \\- differentially private data search",
+        ".SH SYNOPSIS",
+        ".B saibot",
+        "COMMAND [ARGUMENTS] [OPTIONS]",
+        ".SH DESCRIPTION",
+        "Privatise a table once, on your own machine; publish the sketch; let anyone search it at no further privacy cost.",
+        "Exit status 0: done; 1: a failure, told in one or two lines; 2: wrong usage; 130: stopped by ctrl-C.",
+        ".SH COMMANDS",
+    ]
+    for name, command in commands():
+        params = [one for one in command.get_params(typer.Context(command)) if one.name != "help"]
+        arguments = " ".join(_usage(one) for one in params if one.param_type_name == "argument")
+        lines += [".SS", _troff(f"saibot {name} {arguments}".strip()), _troff(_prose(command.help))]
+        for one in params:
+            if one.param_type_name == "argument" or one.name in ("install_completion", "show_completion"):
+                continue
+            lines += [".TP", ".B " + _troff(", ".join([*one.opts, *one.secondary_opts])), _troff(_cell(one.help or ""))]
+    variables = ("SAIBOT_HOME", "SAIBOT_CONFIG", "SAIBOT_CACHE", "SAIBOT_PLATFORM", "SAIBOT_TOKEN")
+    lines += [".SH ENVIRONMENT", ", ".join(variables) + ": see docs/cli.md.", ""]
+    return "\n".join(lines)
+
+
+def _troff(text: str) -> str:
+    """Text that means itself: hyphens stay, and no line begins with a command."""
+    plain = text.replace("\\", "\\e").replace("-", "\\-").replace("`", "").replace("**", "")
+    return "\n.PP\n".join(f"\\&{part}" if part.startswith((".", "'")) else part for part in plain.split("\n\n"))
 
 
 def _usage(argument: Any) -> str:

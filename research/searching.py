@@ -15,12 +15,14 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from saibot.client.augmented import find_augmentation
-from saibot.search import Corpus, SearchOptions, SearchRequest
+from saibot.client.augmented import Augmented, find_augmentation
+from saibot.search import Corpus, SearchOptions, SearchRequest, search
+from saibot.search.document import result_of
 from saibot.search.learning import learn
 from saibot.sketch import KeyDomain, Sketch
 
 Ranking = Literal["usable", "expected"]
+RankedFor = Literal["new keys", "these keys"]  # what is left of a gain on keys that training has not; the gain as it is
 RANKINGS: tuple[Ranking, ...] = ("usable", "expected")
 
 
@@ -52,15 +54,28 @@ def corpus_of(domain: KeyDomain, sketches: Sequence[Sketch], *, learned: bool = 
 
 
 def choose(
-    request: SearchRequest, corpus: Corpus, ranking: Ranking = "usable", *, among: Sequence[int] | None = None
+    request: SearchRequest,
+    corpus: Corpus,
+    ranking: Ranking = "usable",
+    *,
+    among: Sequence[int] | None = None,
+    ranked_for: RankedFor = "new keys",
 ) -> Choice:
-    """The first step of a search, taken whatever its bound, as in the paper; `among` some of the tables, or all."""
+    """The first step of a search, taken whatever its bound, as in the paper; `among` some of the tables, or all.
+
+    For `these keys` a local request is ranked by its gains as they are, without own averages in the base model: nobody is
+    offered that, and it is what the ranking for new keys is compared with.
+    """
     if among is not None:  # the others are left out as a requester's own datasets are
         wanted = {dataset_name(number) for number in among}
         names = {corpus.name_of(digest) for digest in corpus.digests}
         request = replace(request, own=(*request.own, *(names - wanted)))
-    options = SearchOptions(rank=ranking, steps=1, always_first=True, unions=False, shown=1, device="cpu")
-    found = find_augmentation(request, corpus, options)
+    options = SearchOptions(rank=ranking, steps=1, always_first=True, unions=False, shown=1, engine="threads")
+    if ranked_for == "these keys":
+        as_they_are = search(request, corpus, options.but(gain="known"))
+        found = Augmented(result_of(as_they_are, request, at_home=True), corpus)
+    else:
+        found = find_augmentation(request, corpus, options)
     (column,) = found.result.columns
     (key,) = found.result.keys
     assert request.key is not None

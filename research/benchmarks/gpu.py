@@ -17,17 +17,19 @@ import numpy as np
 from saibot.search.scoring import Base, score
 from saibot.search.sweep import sweep
 
+WARMING = 20  # turns that compile, fill caches and raise clocks before any is counted
 
-def synthetic_base(keys: int, *, rows_per_key: int = 20, seed: int = 0) -> Base:
-    """A request with two own features and a target, exact, as the engine would build it."""
+
+def synthetic_base(keys: int, *, own: int = 2, rows_per_key: int = 20, seed: int = 0) -> Base:
+    """A request with some own features and a target, exact, as the engine would build it."""
     rng = np.random.default_rng(seed)
     counts = np.full(keys, float(rows_per_key))
-    own = rng.normal(size=(keys, 2)) * np.sqrt(rows_per_key)
-    theta = np.array([0.5, 0.2])
+    features = rng.normal(size=(keys, own)) * np.sqrt(rows_per_key)
+    theta = np.linspace(0.5, 0.2, own)
     residual = rng.normal(size=keys) * np.sqrt(rows_per_key)
     n = counts.sum()
     return Base(
-        inverse=np.diag([1 / n] * 3),
+        inverse=np.diag([1 / n] * (own + 1)),
         theta=np.append(0.0, theta),
         tss=(1 + float(theta @ theta)) * n,
         count=n,
@@ -35,22 +37,22 @@ def synthetic_base(keys: int, *, rows_per_key: int = 20, seed: int = 0) -> Base:
         weight_total=float((residual**2).sum()),
         rows_per_key=float(rows_per_key),
         keys=keys,
-        linear=np.column_stack([counts, own, own @ theta + residual, residual**2]),
+        linear=np.column_stack([counts, features, features @ theta + residual, residual**2]),
         square=np.column_stack([counts, residual**2]),
     )
 
 
-def bench_gpu(*, candidates: int, keys: int, repeats: int = 20) -> dict[str, Any]:
+def bench_gpu(*, candidates: int, keys: int, repeats: int = 60) -> dict[str, Any]:
     """Median milliseconds of a step (request to the GPU, sweep, scores, the best 50 back), and what it is beside.
 
     Beside: reading all values once, and the same step in float64 on the processor, of which a sample is compared.
     """
     import torch
 
-    from saibot.search.gpu import KEYS, DeviceColumn, score_on_gpu
+    from saibot.search.gpu import PADDED, DeviceColumn, score_on_gpu
 
     torch.manual_seed(0)
-    values = torch.zeros(candidates, -(-keys // KEYS) * KEYS, device="cuda", dtype=torch.float32)
+    values = torch.zeros(candidates, -(-keys // PADDED) * PADDED, device="cuda", dtype=torch.float32)
     for start in range(0, candidates, 1 << 17):
         part = values[start : start + (1 << 17), :keys]
         part.copy_(torch.randn(part.shape, device="cuda"))
@@ -83,14 +85,14 @@ def _milliseconds(work: Callable[[], Any], repeats: int) -> list[float]:
     import torch
 
     times = []
-    for attempt in range(repeats + 3):
+    for attempt in range(repeats + WARMING):
         torch.cuda.synchronize()
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         begin.record()
         work()
         end.record()
         torch.cuda.synchronize()
-        if attempt >= 3:  # the first ones compile and warm up
+        if attempt >= WARMING:
             times.append(begin.elapsed_time(end))
     return times
 

@@ -70,7 +70,7 @@ def bench_memory(
         )
         size = sum(file.stat().st_size for file in folder.rglob("*.arrow"))
         train, _ = first_states(request)
-        engine = Engine(corpus, request, SearchOptions(device="cpu"))
+        engine = Engine(corpus, request, SearchOptions(engine="threads"))
         sweep(np.ones((8, 8), np.float32), np.ones((8, 5)), np.ones((8, 2)))  # compiled, or loaded, before it is measured
         tell("sweeping", None)
         with watched_memory() as peak:

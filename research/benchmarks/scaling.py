@@ -96,7 +96,7 @@ def write_report(found: dict[str, list[ScalingPoint]], folder: Path) -> Path:
 def _measure(candidates: int, keys: int, rows: int, repeats: int = 15) -> ScalingPoint:
     with tempfile.TemporaryDirectory(prefix="saibot-bench-") as folder:
         corpus, request, _ = synthetic(Path(folder), candidates=candidates, keys=keys, rows=rows)
-        engine = Engine(corpus, request, SearchOptions(device="cpu"))
+        engine = Engine(corpus, request, SearchOptions(engine="threads"))
         train, _ = first_states(request)
         step_once(engine, train)
         best = float("inf")

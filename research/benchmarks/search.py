@@ -55,7 +55,7 @@ def bench_search(
     with tempfile.TemporaryDirectory(prefix="saibot-bench-") as folder:
         tell("writing the corpus", None)
         corpus, request, table = synthetic(Path(folder), candidates=candidates, keys=keys, rows=rows)
-        engine = Engine(corpus, request, SearchOptions(device="cpu"))
+        engine = Engine(corpus, request, SearchOptions(engine="threads"))
         train, _ = first_states(request)
         values = corpus.shards(next(iter(corpus.key_ids)))[0].values
         tell("sweeping", None)

@@ -9,6 +9,10 @@ was interrupted goes on where it was.
     python -m research.real.measure FOLDER --least-rows 6000 --prepared public bought
 
 compares, among tables with enough rows for it, ranges that are public with bounds that are bought.
+
+    python -m research.real.measure FOLDER --new-keys
+
+asks at home alone, for keys that training never saw, and compares the ranking for new keys with gains as they are.
 """
 
 from __future__ import annotations
@@ -38,6 +42,7 @@ def measured(
     out: Path | None = None,
     prepared: Sequence[Preparation] = ("paper",),
     least_rows: int = 0,
+    new_keys: bool = False,
 ) -> Any:
     """A record for each request, run, split, kind of request and ranking."""
     books, found = library(tables), pd.read_csv(out) if out is not None and out.exists() else pd.DataFrame()
@@ -50,10 +55,12 @@ def measured(
         world = worlds[task.label] = worlds.get(task.label) or books.world(task).with_rows(least_rows)
         if not world.names:
             continue
-        asks, budget, records = asks_on(world, ("rows", "keys")), Budget(epsilon, DELTA), list[dict[str, Any]]()
+        asks = asks_on(world, ("keys",) if new_keys else ("rows", "keys"))
+        asked: dict[str, Any] = {"requests": ("local",), "ranked_for": ("new keys", "these keys")} if new_keys else {}
+        budget, records = Budget(epsilon, DELTA), list[dict[str, Any]]()
         for preparation in prepared:
             rng = np.random.default_rng((seed, number, run))
-            records += lookup_records(asks, budget, runs=1, rng=rng, preparation=preparation)
+            records += lookup_records(asks, budget, runs=1, rng=rng, preparation=preparation, **asked)
         found = pd.concat([found, pd.DataFrame(records).assign(task=task.label, number=run)], ignore_index=True)
         if out is not None:
             found.to_csv(out, index=False)
@@ -76,9 +83,10 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=31)
     options.add_argument("--prepared", nargs="+", choices=("paper", "public", "bought"), default=["paper"])
     options.add_argument("--least-rows", type=int, default=0)
+    options.add_argument("--new-keys", action="store_true")
     options.add_argument("--out", type=Path, help="a CSV file for all records")
     given = options.parse_args()
-    asked = {name: getattr(given, name) for name in ("runs", "seed", "only", "out", "prepared", "least_rows")}
+    asked = {name: getattr(given, name) for name in ("runs", "seed", "only", "out", "prepared", "least_rows", "new_keys")}
     found = measured(given.tables, given.epsilon, **asked)
     print(f"{found['task'].nunique()} requests; candidates:", found.groupby("task")["candidates"].max().to_dict())
     for how in ("median", "mean"):

@@ -25,7 +25,7 @@ from research.real.publishing import Preparation, provider_release, request_rele
 from research.real.tables import Folder, Tables
 from research.real.tasks import Task, read_tasks
 from research.real.world import Library, World
-from research.searching import RANKINGS, Ranking, choose, corpus_of
+from research.searching import RANKINGS, RankedFor, Ranking, choose, corpus_of
 from research.seeded import Seeded
 from saibot.privacy import Budget
 
@@ -65,6 +65,7 @@ def lookup_records(
     levels: bool = True,
     requests: Sequence[str] = ("private", "local"),
     rankings: Sequence[Ranking] = RANKINGS,
+    ranked_for: Sequence[RankedFor] = ("new keys",),
     among: Sequence[int | None] = (None,),
     learned: bool = True,
 ) -> list[dict[str, Any]]:
@@ -82,13 +83,14 @@ def lookup_records(
             for split, kind, size in product(asks, requests, among):
                 ask, some = asks[split], _some(len(world.names), size, rng)
                 request = ask.private(asked[split].sketch(noise)) if kind == "private" else ask.local
-                for ranking in rankings:
-                    choice = choose(request, corpus, ranking, among=None if size is None else some.tolist())
+                for ranking, keys in product(rankings, ranked_for):
+                    only = None if size is None else some.tolist()
+                    choice = choose(request, corpus, ranking, among=only, ranked_for=keys)
                     worth = worth_of(world.lookup_r2[some], world.lookup_r2[some] - world.own_r2, choice.number, some)
                     worth["materialised"] = ask.materialised(choice) / ask.ceiling
                     record = {
                         "method": "joint-lookup" if kind == "private" else "joint-lookup-local",
-                        "ranking": ranking,
+                        "ranking": ranking if keys == "new keys" else f"{ranking}, for these keys",
                         "preparation": preparation,
                         "split": split,
                         "run": run,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from saibot.client.in_process import running
 from saibot.client.platform import Platform
 from saibot.errors import SaibotError
+from saibot.extras import how_to_install
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -61,7 +62,7 @@ def make_app(settings: Settings) -> FastAPI:
     except ImportError as problem:
         if problem.name is None or problem.name.startswith("saibot"):
             raise
-        raise SaibotError(f"a platform needs the package {problem.name!r}.", hint="pip install 'saibot[platform]'") from None
+        raise SaibotError(f"a platform needs the package {problem.name!r}.", hint=how_to_install("platform")) from None
 
 
 def admin_token(folder: Path) -> str:

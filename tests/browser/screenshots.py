@@ -63,7 +63,7 @@ def waiting(page: Page, site: Any) -> None:
     from saibot.wire import Question
 
     asked = Question(target="arr_delay", steps=3)
-    take, site.platform.searches.next = site.platform.searches.next, lambda busy: None
+    take, site.platform.searches.next = site.platform.searches.next, lambda **_: None
     try:
         id = site.platform.submit(site.caller("ana"), site.sketch("train"), None, asked).id
         page.goto(f"{site.address}/searches/{id}", wait_until="domcontentloaded")
@@ -119,6 +119,25 @@ def report(page: Page, site: Any) -> None:
     page.set_content(report_html(document, created="2013-12-31"))
 
 
+def enquiry(page: Page, site: Any) -> None:
+    """One of Ana's, as whoever looks sees it; asked once."""
+    from saibot.platform.catalog import Filter
+    from saibot.wire import Enquire
+
+    ana, book = site.caller("ana"), site.platform.enquiries
+    if not book.list(ana).items:
+        listed = site.platform.catalog.list(ana, Filter(provider="united")).items
+        why = "We plan crews for the winter of 2014.\nThe delay by day helps, and by airport it would help more."
+        wish = {"columns": ("arr_delay", "taxi_out"), "keys": ("airport_day",), "budget": {"epsilon": "3", "delta": "1e-6"}}
+        book.ask(ana, Enquire(dataset=json.loads(listed[0])["id"], why=why, understood=True, **wish))
+    page.goto(f"{site.address}/enquiries/{book.list(ana).items[0].id}")
+
+
+def enquiries(page: Page, site: Any) -> None:
+    enquiry(page, site)
+    page.goto(f"{site.address}/enquiries")
+
+
 SCENES: dict[str, tuple[str | None, Scene]] = {
     "catalogue": ("united", at("/")),
     "catalogue-filtered": (None, at("/?q=flights&domain=dates%3A2013-01-01%3A2013-12-31&sort=rows")),
@@ -140,6 +159,9 @@ SCENES: dict[str, tuple[str | None, Scene]] = {
     "provider": (None, at("/providers/weather-service")),
     "account": ("united", at("/account")),
     "admin": ("admin", at("/admin")),
+    "enquire": ("ana", dataset("united", "/enquire")),
+    "enquiry": ("united", enquiry),
+    "enquiries": ("united", enquiries),
     "describe": ("united", dataset("united", "/about")),
     "withdraw": ("united", dataset("united", "/withdraw")),
     "plan": (None, at("/plan?rows=100000&keys=365&features=2&epsilon=1")),

@@ -135,7 +135,7 @@ def test_charts_follow_the_colour_scheme(visit: Open, site: Any) -> None:
 
 def test_a_result_with_a_thousand_candidates_is_sorted_and_narrowed_in_the_page(visit: Open, site: Any) -> None:
     id = site.found_by("ana")
-    path = site.platform.searches.folder / id / "result.json"
+    path = site.platform.settings.data / "searches" / id / "result.json"
     document = json.loads(path.read_bytes())
     some = document["ranked"]
     many = [

@@ -112,6 +112,7 @@ def test_a_search_that_waits_can_be_cancelled(visit: Open, site: Any, monkeypatc
     monkeypatch.setattr(site.platform.searches, "next", lambda busy: None)  # nobody takes it from the queue
     page = visit("/ask", user="ana")
     page.get_by_label("Training sketch").set_input_files(site.sketches / "train.saibot")
+    expect(page.locator("select[name=target]")).to_be_visible()  # made of the sketch's features
     page.get_by_label("Target").select_option("dep_delay")
     page.get_by_role("button", name="Search").click()
     expect(page.get_by_role("progressbar")).to_be_visible()

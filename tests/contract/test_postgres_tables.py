@@ -20,7 +20,7 @@ from saibot.audit.sources import SourceKind
 from saibot.cli.app import app
 from saibot.errors import InvalidInput
 from saibot.privatize.cells import day_in, feature_number, individual_in, number_in
-from saibot.privatize.engines import engine_of, open_engine, table_in
+from saibot.privatize.engines import engine_of, open_engine, postgres, table_in
 from saibot.privatize.engines.postgres import Postgres
 from saibot.privatize.read import open_table
 from saibot.sketch import read_sketch
@@ -90,6 +90,20 @@ def test_cells_that_only_postgres_has_are_missing_and_stop_nothing(database: Any
         *[(None, True, True)] * 2,
     ]
     assert [row["who"] for row in found] == ["7", "1e+20", None]
+
+
+def test_rows_are_fetched_a_few_at_a_time_and_come_in_large_batches(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"n": range(1000), "t": [f"row {number}" for number in range(1000)]})
+    table = database.create_table("many", rows, overwrite=True)
+    (whole,) = database.to_pyarrow_batches(table.order_by("n"))
+    monkeypatch.setattr(postgres, "FETCHED", 50)
+    monkeypatch.setattr(postgres, "TOGETHER", 6)
+    found = list(engine_of(database).batches(table.order_by("n")))
+    assert [batch.num_rows for batch in found] == [300, 300, 300, 100]
+    assert pa.Table.from_batches(found).equals(pa.Table.from_batches([whole]))
+    monkeypatch.undo()
+    (same,) = engine_of(database).batches(table.order_by("n"))
+    assert same.equals(whole), "what the ledger knows a table by stays the same"
 
 
 CARD = """

@@ -1,10 +1,8 @@
-"""Tables of a Spark session: the same statistics as from a file, odd cells included. Needs the extra `spark`, and Java."""
+"""Tables of a Spark session: the same statistics as from a file, odd cells included. Needs Spark (`make test-spark`)."""
 
 from __future__ import annotations
 
 import itertools
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +24,18 @@ from saibot.privatize.cells import number_in
 from saibot.privatize.engines import engine_of, open_engine
 from saibot.privatize.engines.spark import Spark
 
-pytest.importorskip("pyspark", reason="the extra `spark` is not installed: pip install 'saibot[spark]'")
-if shutil.which("java") is None:
-    pytest.skip("Spark needs Java: apt-get install openjdk-17-jre-headless", allow_module_level=True)
-
+pytestmark = pytest.mark.spark
 ODD = ["5", " 5 ", "5.", ".5", "+5", "-5e-3", "1e999", "-1e999", "0x10", "5_000", "NaN", "inf", "-Infinity", "true", "FALSE",
        "", "x", "5f", "5d", "v5", "\t7\n", "\v8\f", "\u0665", "--5", "9" * 400]  # fmt: skip
 _names = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    engine = open_engine("spark")
-    session = engine.connection._session
-    session.sparkContext.setLogLevel("ERROR")
-    session.conf.set("spark.sql.shuffle.partitions", "2")
-    yield engine.connection
-    session.stop()
+def spark(local_spark: Any) -> Any:
+    connection = open_engine("spark").connection
+    assert connection._session is local_spark
+    local_spark.conf.set("spark.sql.shuffle.partitions", "2")
+    return connection
 
 
 def in_spark(spark: Any, rows: pa.Table) -> Any:

@@ -28,7 +28,7 @@ def pages() -> dict[str, str]:
     return generator().pages()
 
 
-@pytest.mark.parametrize("name", ["cli.md", "http.md", "settings.md", "vocabularies.md"])
+@pytest.mark.parametrize("name", ["cli.md", "saibot.1", "http.md", "settings.md", "vocabularies.md"])
 def test_a_reference_page_is_current(name):
     assert (DOCS / name).read_text(encoding="utf-8") == pages()[name], "run `make docs`"
 

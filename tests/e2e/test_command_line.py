@@ -205,7 +205,7 @@ def test_ctrl_c_in_the_middle_leaves_a_ledger_that_says_what_was_spent(clinic):
     card = (
         (clinic / "clinic.toml")
         .read_text()
-        .replace('domain = { values = ["A", "B", "C", "D"], id = "wards" }', "domain = { range = [1, 400000] }")
+        .replace('domain = { values = ["A", "B", "C", "D"], id = "wards" }', "domain = { range = [1, 3000000] }")
     )
     (clinic / "clinic.toml").write_text(card)
     environment = os.environ | {"SAIBOT_HOME": str(clinic / "home")}

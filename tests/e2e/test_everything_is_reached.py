@@ -23,10 +23,13 @@ LONGER = {"demo": ("demo/", "cli/demo.py"), "audit": ("audit/", "cli/audit.py")}
 REGISTERS = {"add_to"}  # what every command calls to be listed, whether anybody types it or not
 UNREACHED = {  # modules that the story does not reach, and why they stay
     "audit/minimise.py": "makes a counterexample small, and there is none: tests/audit/test_pairs.py breaks the noise",
+    "platform/shared_shards.py": "needs Postgres and a bucket: tests/contract/platform/test_several_servers.py has them",
     "privatize/engines/postgres.py": "needs a Postgres server: tests/contract/test_postgres_tables.py has one",
     "privatize/engines/spark.py": "needs Java and the extra `spark`: tests/contract/test_spark_tables.py",
     "report/extra.py": "speaks where the extra `report` is not installed: tests/unit/report/test_extra.py",
+    "search/spark_sweep.py": "needs Java and the extra `spark`: tests/contract/test_spark_search.py",
     "search/gpu.py": "needs a GPU: `saibot bench search --engine gpu` compares it with the processor where there is one",
+    "spark_session.py": "needs Java and the extra `spark`: tests/contract/test_spark_search.py",
     "semiring/errors.py": "tells programmers of names and orders that cards refuse before: tests/unit/semiring",
 }
 

@@ -27,7 +27,7 @@ LAYOUTS = {"fpm": "join", "fpm-opt": "join", "joint": "semiring"}
 
 
 def found(cwd: Path, *arguments: object) -> dict[str, Any]:
-    done = run("search", *arguments, "--target", "y", "--corpus", "corpus", "--device", "cpu", "--json", cwd=cwd)
+    done = run("search", *arguments, "--target", "y", "--corpus", "corpus", "--engine", "threads", "--json", cwd=cwd)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

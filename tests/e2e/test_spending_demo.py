@@ -16,8 +16,8 @@ from saibot.cli import demo as command
 from saibot.cli.app import app
 from saibot.client import Requester
 from saibot.demo.households import COMMUNES, OFFICES, OWN, TARGET, HouseholdTables, read_households
-from saibot.demo.spending import WRONG, SpendingStory, tell_spending
-from saibot.demo.spending_report import conclusion, spending_html, spending_rows
+from saibot.demo.spending import CHOSEN, SMALL, SpendingStory, tell_spending
+from saibot.demo.spending_report import choice_rows, choice_words, conclusion, spending_html, spending_rows
 from saibot.embedded import embedded
 from saibot.privacy.ledger import Ledger
 
@@ -43,8 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def story(folder: Path) -> SpendingStory:
-    wrong = dict([next(iter(WRONG.items()))])
-    return tell_spending(folder, made_up(), wrong=wrong, progress=lambda stage, part: None)
+    return tell_spending(folder, made_up(), progress=lambda stage, part: None)
 
 
 def test_the_private_columns_help_where_own_averages_cannot(story):
@@ -56,8 +55,23 @@ def test_the_private_columns_help_where_own_averages_cannot(story):
     assert "In communes it has not, R² goes from" in conclusion(story)
 
 
-def test_a_wrong_budget_would_have_cost_most_of_it(story):
-    assert story.wrong["ε = 0.1 instead"] < story.scores.private - 0.05
+def test_a_small_budget_would_have_cost_most_of_it(story):
+    assert story.small < story.scores.private - 0.05
+    assert all(
+        share < story.follows[CHOSEN][office] / 2 for office, share in story.follows[SMALL].items() if office != "registry"
+    )
+
+
+def test_bounds_that_are_too_wide_harm_columns_of_numbers_and_those_alone(story, folder):
+    """Shown on averages that were released, not on one draw of a model that may not take these columns at all."""
+    bought, wide, _ = story.follows.values()
+    assert wide["education"] < bought["education"] / 2 and bought["education"] > 0.5
+    assert all(abs(wide[office] - bought[office]) < 0.15 for office in ("agriculture", "planning"))
+    (account,) = Ledger(folder / "offices" / "education" / "ledger").accounts()
+    assert account.spent_epsilon <= 1, "comparing the choices has released nothing anew"
+    rows = {row[0]: row[1:] for row in choice_rows(story)}
+    assert rows["educyr (education)"][0] == f"{bought['education']:.2f}"
+    assert f"at most {max(wide[office] for office in ('education', 'registry', 'pensions')):.2f}" in choice_words(story)
 
 
 def test_every_office_spent_one_and_told_nothing_else(story, folder):
@@ -76,8 +90,8 @@ def test_the_report_shows_every_number_and_marks_what_is_not_private(story):
 
 
 def test_a_second_run_costs_nothing_and_says_the_same(story, folder):
-    again = tell_spending(folder, made_up(), wrong={}, progress=lambda stage, part: None)
-    assert again.scores == story.scores and again.spent == story.spent
+    again = tell_spending(folder, made_up(), progress=lambda stage, part: None)
+    assert again.scores == story.scores and again.spent == story.spent and again.follows == story.follows
 
 
 def test_the_platform_that_is_served_afterwards_has_the_ministrys_search(story, folder):
@@ -98,14 +112,31 @@ def test_a_story_that_was_told_is_served_and_not_told_again(tmp_path, monkeypatc
     served = []
     monkeypatch.setattr(command, "_households", lambda *a, **k: pytest.fail("the story was told"))
     monkeypatch.setattr(command, "_serve", lambda folder, token, listening, quiet: served.append((folder, token)))
-    (tmp_path / "served.json").write_text(json.dumps({"token": "saibot_x"}))
-    done = CliRunner().invoke(app, ["demo", "--serve", "--port", "0", "--folder", str(tmp_path)])
-    assert done.exit_code == 0, done.output
-    assert served == [(tmp_path, "saibot_x")]
+    monkeypatch.setattr(command, "_flights", lambda *a, **k: pytest.fail("the story was told"))
+    for told in ({"story": "flights"}, {"story": "households"}, {}):
+        (tmp_path / "served.json").write_text(json.dumps({"token": "saibot_x"} | told))
+        done = CliRunner().invoke(app, ["demo", "--serve", "--port", "0", "--folder", str(tmp_path)])
+        assert done.exit_code == 0, done.output
+        assert f"of the {told.get('story', 'flights')} in" in done.output  # a folder without a ministry is of the flights
+    assert served == [(tmp_path, "saibot_x")] * 3
+
+
+def test_one_folder_holds_one_story(tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "_households", lambda *a, **k: pytest.fail("the story was told"))
+    (tmp_path / "served.json").write_text(json.dumps({"token": "saibot_x", "story": "flights"}))
+    done = CliRunner().invoke(app, ["demo", "--story", "households", "--folder", str(tmp_path)])
+    assert done.exit_code == 1 and "holds the story of the flights" in str(done.exception)
+    (tmp_path / "served.json").write_text("{")
+    done = CliRunner().invoke(app, ["demo", "--folder", str(tmp_path)])
+    assert done.exit_code == 1 and "damaged" in str(done.exception)
 
 
 @pytest.mark.slow
 def test_the_real_households_reach_their_figures(tmp_path):
-    told = tell_spending(tmp_path, read_households(), progress=lambda stage, part: None).scores
-    assert told.own == pytest.approx(0.057, abs=0.002) and told.all_raw == pytest.approx(0.333, abs=0.002)
-    assert told.private > 0.5 * told.all_raw  # 0.64 to 0.85 in ten draws
+    draws = [
+        tell_spending(tmp_path / str(draw), read_households(), progress=lambda stage, part: None).scores for draw in range(3)
+    ]
+    for told in draws:
+        assert told.own == pytest.approx(0.057, abs=0.002) and told.all_raw == pytest.approx(0.333, abs=0.002)
+    # Single draws were 0.44 to 0.95 of all raw columns, 0.69 in the middle: the middle of three stays above half.
+    assert sorted(told.private for told in draws)[1] > 0.5 * draws[0].all_raw

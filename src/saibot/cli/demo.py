@@ -29,6 +29,9 @@ def add_to(app: typer.Typer) -> None:
     app.command("demo")(demo)
 
 
+SERVED = "served.json"  # in a story's folder, once it was told: which story, and the requester's token
+
+
 class DemoStory(StrEnum):
     """Which story is told."""
 
@@ -38,9 +41,12 @@ class DemoStory(StrEnum):
 
 def demo(
     story: Annotated[
-        DemoStory,
-        typer.Option(help="households: spending in communes nobody has surveyed; flights: what airlines know about delays."),
-    ] = DemoStory.HOUSEHOLDS,
+        DemoStory | None,
+        typer.Option(
+            help="households: spending in communes nobody has surveyed; flights: what airlines know about delays. "
+            "[default: the one in the folder, or households]"
+        ),
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(help="Where the demo keeps its files; a second run there is quicker. [default: demo-output/STORY]"),
@@ -57,17 +63,38 @@ def demo(
     """Tell a whole story on real data: providers publish privately, a requester searches, and a model gets better."""
     from saibot.cli.serve import listen
 
-    place = folder or Path("demo-output") / story
+    place = folder or Path("demo-output") / (story or DemoStory.HOUSEHOLDS)
+    chosen = _story_for(place, story)
     listening = listen("127.0.0.1", port) if serve else None  # a busy port is told before the story, not after
-    served = place / "served.json"
+    served = place / SERVED
     if serve and served.is_file() and not json:
-        typer.echo(f"The story in {place} was told before; its report is {place / 'report.html'}.")
+        typer.echo(f"The story of the {chosen} in {place} was told before; its report is {place / 'report.html'}.")
     else:
-        tell = _households if story is DemoStory.HOUSEHOLDS else _flights
+        tell = _households if chosen is DemoStory.HOUSEHOLDS else _flights
         token = tell(place, json=json, last=not serve)
-        write_safely(served, dumps({"token": token}).encode())
+        write_safely(served, dumps({"token": token, "story": chosen}).encode())
     if listening is not None:
         _serve(place, loads(served.read_text(encoding="utf-8"))["token"], listening, quiet=json)
+
+
+def _story_for(place: Path, asked: DemoStory | None) -> DemoStory:
+    """The story to tell: the one that was asked for, or that the folder holds. One folder holds one story."""
+    from saibot.errors import InvalidInput
+
+    try:
+        told = loads((place / SERVED).read_text(encoding="utf-8"))
+        # Earlier versions did not write down which story it was; the requester's folder tells.
+        held = DemoStory(told.get("story", DemoStory.HOUSEHOLDS if (place / "ministry").is_dir() else DemoStory.FLIGHTS))
+    except FileNotFoundError:
+        return asked or DemoStory.HOUSEHOLDS
+    except (ValueError, AttributeError):
+        raise InvalidInput(f"{place / SERVED} is damaged.", hint="Delete it, or choose another --folder.") from None
+    if asked not in (None, held):
+        raise InvalidInput(
+            f"{place} holds the story of the {held}, not of the {asked}.",
+            hint=f"Choose another --folder, or leave --story out to go on with the {held}.",
+        )
+    return held
 
 
 def _households(folder: Path, *, json: bool, last: bool) -> str:
@@ -113,7 +140,7 @@ def _flights(folder: Path, *, json: bool, last: bool) -> str:
 
 def _tell_spending(story: SpendingStory) -> None:
     from saibot.demo.report import at_most
-    from saibot.demo.spending_report import TYPICAL, conclusion, known_rows, spending_rows
+    from saibot.demo.spending_report import TYPICAL, choice_rows, choice_words, conclusion, known_rows, spending_rows
 
     typer.echo("A ministry has asked people in every other commune what they spend. Five offices each know one thing")
     typer.echo("about every household, and may hand out none of it. Each published one private sketch by commune,")
@@ -128,7 +155,15 @@ def _tell_spending(story: SpendingStory) -> None:
     rows = [[row["label"], fixed(row["r2"]), "" if row["private"] else "NOT PRIVATE"] for row in spending_rows(story)]
     title = f"R² on {story.scores.test_rows:,} people in communes it has not surveyed"
     print_table(title, ["linear regression", "R²", ""], rows, right=(1,))
-    typer.echo(f"Every new demo draws its own noise: {TYPICAL}.")
+    typer.echo(f"Every new demo draws its own noise: {TYPICAL}.\n")
+    heads = ["", *(choice.replace(", ", ",\n") for choice in story.follows)]
+    print_table(
+        "had offices chosen otherwise: R² of private averages against the true ones, which only a demo can tell",
+        heads,
+        choice_rows(story),
+        right=(1, 2, 3),
+    )
+    typer.echo(f"{choice_words(story)}\n")
 
 
 def _tell(story: Story) -> None:

@@ -73,7 +73,10 @@ def publish(
     ] = False,
     visibility: Annotated[
         str | None,
-        typer.Option(help="public, or restricted to signed-in requesters. Else as it is; new datasets are public."),
+        typer.Option(
+            help="public, restricted to signed-in requesters, or granted: to accounts that you grant it to. Else as it is; "
+            "new datasets are public."
+        ),
     ] = None,
     expires: Annotated[
         str | None, typer.Option(help="Day on which the platform withdraws them, YYYY-MM-DD. Else as it is.")

@@ -86,7 +86,8 @@ def search(
     gain: Annotated[str, option_of("gain")] = DEFAULT.gain,
     whole_datasets: Annotated[bool, option_of("whole_datasets", "--whole-datasets")] = DEFAULT.whole_datasets,
     single: Annotated[bool, option_of("always_first", "--single")] = DEFAULT.always_first,
-    device: Annotated[str, option_of("device")] = DEFAULT.device,
+    engine: Annotated[str, option_of("engine")] = DEFAULT.engine,
+    master: Annotated[str | None, option_of("master")] = DEFAULT.master,
     shown: Annotated[int, typer.Option(help="Ranked candidates to show.", min=1)] = 10,
     out: Annotated[Path | None, typer.Option(help="Write the result here, for `saibot augment`.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the result: .png, .svg or .pdf.")] = None,
@@ -120,7 +121,8 @@ def search(
         gain=gain,  # type: ignore[arg-type]  # it checks that itself
         whole_datasets=whole_datasets,
         shown=max(shown, 50),
-        device=device,  # type: ignore[arg-type]  # it checks that itself
+        engine=engine,  # type: ignore[arg-type]  # it checks that itself
+        master=master,
     )
     asked = RequestFlags(train, test, target, _keys(key or []), feature or None, card, model, family)
     if (

@@ -18,7 +18,7 @@ def option_of(name: str, flag: str | None = None) -> Any:
     """The flag of one option. `flag` is given for a switch that has no opposite, or that goes by another name."""
     field = SearchOptions.model_fields[name]
     names = () if flag is None else (flag,)
-    choices = [*RANKINGS] if name == "rank" else [*get_args(field.annotation)]
+    choices = [*RANKINGS] if name == "rank" else [one for one in get_args(field.annotation) if isinstance(one, str)]
     if not choices:
         least: Any = next((one.ge for one in field.metadata if isinstance(one, Ge)), None)
         return typer.Option(*names, help=field.description, min=least)

@@ -23,10 +23,8 @@ def add_to(app: typer.Typer) -> None:
 
 def list_searches(platform: PlatformOption = None, json: JsonOption = False) -> None:
     """List your searches that the platform still keeps."""
-    from saibot.client import Requester
-
     with open_connection(platform) as opened:
-        found = Requester(opened).searches()
+        found = opened.searches()
     if json:
         print_json({"platform": opened.url, "searches": [search.model_dump(mode="json") for search in found]})
         return
@@ -74,10 +72,8 @@ def cancel(
     json: JsonOption = False,
 ) -> None:
     """Stop a search; one that is over already is removed with its result."""
-    from saibot.client import Requester
-
     with open_connection(platform) as opened:
-        Requester(opened).job(id).cancel()
+        opened.job(id).cancel()
     if json:
         print_json({"platform": opened.url, "cancelled": id})
     else:

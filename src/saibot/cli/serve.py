@@ -7,6 +7,8 @@ import gc
 import signal
 import socket
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from fastapi import FastAPI
 
     from saibot.platform import Settings
@@ -45,6 +49,16 @@ def serve(
     database: DatabaseOption = None,
     files: FilesOption = None,
     workers: Annotated[int | None, typer.Option(help="Searches that run at a time. Default: by cores.")] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|threads|gpu|spark", help="Who scores candidates. Default: SAIBOT_ENGINE, or a GPU, or threads."
+        ),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(help="With --engine spark: the cluster, spark://HOST:PORT. Default: SAIBOT_SPARK_MASTER, or Spark's."),
+    ] = None,
     proxy: Annotated[
         bool, typer.Option("--proxy", help="Behind a proxy on this machine: believe what it says about callers.")
     ] = False,
@@ -53,7 +67,11 @@ def serve(
     """Run a platform until ctrl-C. Every other setting is an environment variable: see docs/settings.md."""
     from saibot.embedded import make_app
 
-    settings = read_settings(data=data, database=database, files=files, workers=workers)
+    settings = read_settings(data=data, database=database, files=files, workers=workers, engine=engine, spark_master=master)
+    if settings.engine in ("gpu", "spark"):
+        from saibot.search.engine import check_engine
+
+        check_engine(settings.engine)
     listening = listen(host, port)
     app = make_app(settings)
     run(app, listening, lambda address: _ready(address, settings, json=json), proxy=proxy)
@@ -67,6 +85,19 @@ def run(app: FastAPI, listening: socket.socket, ready: Callable[[str], None], *,
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
     class Server(uvicorn.Server):
+        def handle_exit(self, number: int, frame: FrameType | None) -> None:
+            platform = app.state.platform
+            if number != signal.SIGTERM or platform.stopping or not platform.settings.drain_seconds:
+                super().handle_exit(number, frame)
+                return
+
+            def leave() -> None:  # not in the handler itself, which may have interrupted whoever holds a lock
+                platform.drain()
+                time.sleep(platform.settings.drain_seconds)
+                self.should_exit = True
+
+            threading.Thread(target=leave, name="saibot-leaving", daemon=True).start()
+
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if self.started:
@@ -119,7 +150,8 @@ def read_settings(**given: Any) -> Settings:
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False)[0]
         name = "_".join(str(step) for step in first["loc"])
-        raise InvalidInput(f"the setting SAIBOT_{name.upper()} cannot be used: {first['msg']}.") from None
+        why = first["msg"].removeprefix("Value error, ")
+        raise InvalidInput(f"the setting SAIBOT_{name.upper()} cannot be used: {why}.") from None
 
 
 def listen(host: str, port: int) -> socket.socket:

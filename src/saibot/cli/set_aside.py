@@ -26,7 +26,7 @@ def set_aside(
     """List the files that a start found without a row in the database, or publish one again. The platform must be stopped.
 
     Nothing is ever deleted because a database does not know it. A file comes back by itself when the platform is started
-    with a database that names it. One that is restored here is restricted, until its provider says otherwise.
+    with a database that names it. One that is restored here is its provider's alone to see, until they say otherwise.
     """
     from saibot.errors import InvalidInput
     from saibot.report.format import plural
@@ -37,11 +37,11 @@ def set_aside(
     settings = read_settings(data=data, database=database, files=files)
     from saibot.platform.service import open_platform
 
-    platform = open_platform(settings)
+    platform = open_platform(settings, new=False)
     try:
         if restore is not None and provider is not None:
             dataset = platform.restore_set_aside(restore, provider)
-            told = f"{shown(dataset.name)} of {provider} is published again as {dataset.id}, restricted."
+            told = f"{shown(dataset.name)} of {provider} is published again as {dataset.id}, to {provider} alone."
             print_json(dataset.to_json()) if json else typer.echo(told)
             return
         found = platform.list_set_aside()

@@ -140,6 +140,16 @@ class Augmented:
         write_safely(Path(path), self.result.text(indent=1).encode())
 
     @property
+    def source(self) -> Corpus | ValueSource:
+        """Where the chosen values are looked up."""
+        if self._source is None:
+            raise InvalidInput(
+                "the values of a result come from its corpus, or from what was kept of it.",
+                hint="Load it with `source=Corpus(FOLDER)`; with `source=Kept()` where a platform was searched.",
+            )
+        return self._source
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The names of the new columns."""
         return tuple(column.name for column in self.result.columns)
@@ -175,12 +185,15 @@ class Augmented:
         return pd.DataFrame(steps)
 
     def coefficients(self) -> pd.DataFrame:
-        """Every coefficient of the model in original units, the intercept first, with the interval where there is one."""
+        """Every coefficient of the model in original units, the intercept first, with its intervals where there are some.
+
+        `lower` and `upper` are Fieller's; `exact` is the estimate and its standard error; `bound` the paper's.
+        """
         import pandas as pd
 
-        from saibot.report.result import coefficient_rows
+        from saibot.report.result import COEFFICIENT_COLUMNS, all_coefficient_rows
 
-        return pd.DataFrame(coefficient_rows(self.result), columns=["column", "coefficient", "lower", "upper"])
+        return pd.DataFrame(all_coefficient_rows(self.result), columns=COEFFICIENT_COLUMNS)
 
     def plot(self, path: Path | str | None = None) -> Picture:
         """R2 step by step, and the ranked gains with their intervals: a picture, which notebooks show."""
@@ -228,12 +241,7 @@ class Augmented:
         names = [key.column for key in keys]
         key, (codes,) = request_key(keys, [read_columns(table, names, text=names)])
         assert key is not None
-        if self._source is None:
-            raise InvalidInput(
-                "the values of a result come from its corpus, or from what was kept of it.",
-                hint="Load it with `source=Corpus(FOLDER)`; with `source=Kept()` where a platform was searched.",
-            )
-        found = {column.name: looked_up(self._source, column, key) for column in self.result.columns}
+        found = {column.name: looked_up(self.source, column, key) for column in self.result.columns}
         values = {name: one.values[codes] for name, one in found.items()}
         return values, {name: float(one.listed[codes].mean()) if len(codes) else 1.0 for name, one in found.items()}
 
@@ -263,8 +271,7 @@ class Augmented:
         terms, train = request.terms, ~request.rows.held_out
         units = [terms.units[column.name] for column in terms.features]
         own = request.rows.own * [unit.scale for unit in units] + [unit.offset for unit in units]
-        assert self._source is not None or not self.columns
-        taken = [looked_up(self._source, one, request.key).values for one in self.result.columns if self._source is not None]
+        taken = [looked_up(self.source, one, request.key).values for one in self.result.columns]
         table = np.column_stack([own, *(values[request.rows.codes] for values in taken)])
         return FittedModel(
             request.model.fitted(table[train], request.rows.target[train]),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -108,8 +109,8 @@ class Domains:
         if self._corpus is None:
             return
         for id in self._corpus.key_ids:
-            for shard in self._corpus.shards(id)[:1]:
-                digest = str(shard.text["digest"][0]) if len(shard) else ""
+            for shard in islice(self._corpus.readable_shards(id), 1):
+                digest = shard.cell("digest", 0) if len(shard) else ""
                 try:
                     sketch = self._corpus.sketch(digest)
                 except InvalidSketch:  # damaged since it was packed; its shard may still be searched with a card

@@ -205,6 +205,8 @@ def _read(table: TableLike, features: Collection[str], target: str, keys: Sequen
     # From CSV keys are read as text, so that 01 stays 01; one that is a feature, too, has to be a number.
     text = [key for key in keys if key != target and key not in features]
     rows = read_columns(table, [*features, target, *keys], text=text)
+    if not rows.num_rows:  # a column without cells has no type, and would be taken for text
+        raise InvalidTable(f"the {which} table has columns and no rows.", hint="Check that the file is complete.")
     there = ~np.isnan(numbers(rows, target))
     if not there.any():
         raise InvalidTable(f"no row of the {which} table has a target.", hint="Name a column of numbers with --target.")

@@ -11,11 +11,23 @@ from urllib.parse import quote
 import httpx
 
 from saibot.client.answers import read_answer
+from saibot.client.job import Job
 from saibot.client.transport import Wire
 from saibot.domains.csv_text import domain_from_csv, domain_to_csv
 from saibot.errors import InvalidDomain
 from saibot.sketch import KeyDomain
-from saibot.wire import Account, CorpusEntry, Dataset, Domain, FactorsEntry, NewToken, Related, ShownDataset, Token
+from saibot.wire import (
+    Account,
+    CorpusEntry,
+    Dataset,
+    Domain,
+    FactorsEntry,
+    NewToken,
+    Related,
+    Search,
+    ShownDataset,
+    Token,
+)
 
 
 class Platform:
@@ -133,6 +145,14 @@ class Platform:
     def factors(self) -> Iterator[FactorsEntry]:
         """The shared factors that the platform's values use at present."""
         return (read_answer(FactorsEntry, item) for item in self.wire.pages("/v1/factors"))
+
+    def searches(self) -> list[Search]:
+        """This account's searches that the platform still keeps."""
+        return [read_answer(Search, item) for item in self.wire.pages("/v1/searches")]
+
+    def job(self, id: str) -> Job:
+        """A search that was submitted before."""
+        return Job(self.wire, read_answer(Search, self.wire.json("GET", f"/v1/searches/{id}")))
 
     def audit(self) -> Iterator[dict[str, Any]]:
         """Who published, withdrew and asked what, newest first (admin)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from saibot.client.answers import Progress, read_answer
 from saibot.client.guiding import check_untuned, table_request
@@ -33,8 +33,9 @@ from saibot.privatize.schema import resolve_domain
 from saibot.sketch import KeyDomain, Sketch, write_sketch
 from saibot.sketch.listed import listed_domain
 from saibot.wire import Dataset, Domain
+from saibot.wire.dataset import Visibility
 
-VISIBILITIES = ("public", "restricted")
+VISIBILITIES: tuple[str, ...] = get_args(Visibility)
 
 
 class Provider:
@@ -243,7 +244,7 @@ class Provider:
 def _checked(sketch: Sketch | Path | str, card: CardLike | None, visibility: str | None) -> Sketch:
     """The sketch, after every check that can be made before it is sent."""
     if visibility is not None and visibility not in VISIBILITIES:
-        raise InvalidInput(f"a dataset is {' or '.join(VISIBILITIES)}, not {visibility!r}.")
+        raise InvalidInput(f"a dataset is {', '.join(VISIBILITIES[:-1])} or {VISIBILITIES[-1]}, not {visibility!r}.")
     checked = open_sketch(sketch)
     check_may_leave(checked)
     if card is not None:

@@ -238,11 +238,11 @@ class Requester:
 
     def job(self, id: str) -> Job:
         """A search that was submitted before."""
-        return Job(self.platform.wire, read_answer(Search, self.platform.wire.json("GET", f"/v1/searches/{id}")))
+        return self.platform.job(id)
 
     def searches(self) -> list[Search]:
         """This requester's searches that the platform still keeps."""
-        return [read_answer(Search, item) for item in self.platform.wire.pages("/v1/searches")]
+        return self.platform.searches()
 
     def result(self, job: Job | str, *, card: Card | Path | str | None = None) -> Augmented:
         """What a search found. With the card, keys and features are found in its columns when rows are augmented."""

@@ -23,18 +23,21 @@ from saibot.privacy import Budget
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import privatize
 from saibot.safe_file import write_safely
-from saibot.sketch import write_sketch
+from saibot.search.packed_rows import own_values
+from saibot.sketch import Sketch, write_sketch
 
 if TYPE_CHECKING:
     import pandas as pd
 
 EPSILON, DELTA = "1", "1e-6"
 FOLDS = 5
-# What a provider might have chosen instead: a budget, and what it says of its columns of numbers.
-WRONG = {
-    "ε = 0.1 instead": ("0.1", "=0:100"),  # so little buys no bounds: the guided way asks for public ones
-    "bounds 0 to 1,000": (EPSILON, "=0:1000"),
+# What an office may choose: a budget, and what it says of its column where that holds numbers. The first is what they did.
+CHOICES = {
+    f"ε = {EPSILON}, bounds bought": (EPSILON, ""),
+    f"ε = {EPSILON}, bounds 0 to 100": (EPSILON, "=0:100"),
+    "ε = 0.1, bounds 0 to 100": ("0.1", "=0:100"),  # so little buys no bounds: the guided way asks for public ones
 }
+CHOSEN, *_, SMALL = CHOICES
 
 Progress = Callable[[str, float | None], None]
 
@@ -69,16 +72,16 @@ class SpendingStory:
     local: Augmented
     private: Augmented
     scores: SpendingScores
-    wrong: dict[str, float]  # R2 on the unseen communes after a wrong choice
+    small: float  # R2 on the unseen communes had all offices taken the smallest budget
+    follows: dict[str, dict[str, float]]  # by choice and office: how well private averages follow the true ones, R2
     token: str  # the ministry's, for whoever wants to look around on the platform
 
     def to_json(self) -> dict[str, Any]:
-        return {"scores": asdict(self.scores), "selected": list(self.local.columns), "wrong": self.wrong}
+        chosen = {"selected": list(self.local.columns), "small": self.small, "follows": self.follows}
+        return {"scores": asdict(self.scores), **chosen}
 
 
-def tell_spending(
-    folder: Path, tables: HouseholdTables, *, progress: Progress, wrong: Mapping[str, tuple[str, str]] = WRONG
-) -> SpendingStory:
+def tell_spending(folder: Path, tables: HouseholdTables, *, progress: Progress) -> SpendingStory:
     """Play all parts. A second run in the same folder costs nothing: the ledgers hand out the same sketches."""
     import pandas as pd
 
@@ -106,12 +109,13 @@ def tell_spending(
         pd.DataFrame(local.augment(test)).to_csv(home / "unseen.augmented.csv", index=False)
         progress("training on the surveyed communes, judging on the others", None)
         scores = judge(tables, local)
-    progress("what wrong choices would have given", None)
-    tried = {
-        name: _with_choice(tables, folder / "wrong" / str(place), *choice)
-        for place, (name, choice) in enumerate(wrong.items())
-    }
-    return SpendingStory(folder, spent, local, private, scores, tried, token)
+    progress("what other choices would have given", None)
+    tried = {}
+    for place, (name, choice) in enumerate(CHOICES.items()):
+        tried[name] = _released(tables, folder / ("offices" if name == CHOSEN else f"other-choices/{place}"), *choice)
+    follows = {name: {office: _follows(tables, office, one) for office, one in made.items()} for name, made in tried.items()}
+    small = _found_in(tables, folder / "other-choices" / "corpus", tried[SMALL])
+    return SpendingStory(folder, spent, local, private, scores, small, follows, token)
 
 
 def publish_column(
@@ -187,17 +191,34 @@ def _asked_privately(ministry: Requester, train: pd.DataFrame, card: Path, asked
     )
 
 
-def _with_choice(tables: HouseholdTables, folder: Path, epsilon: str, bounds: str) -> float:
-    """R2 on the unseen communes if all offices had chosen so. Nothing of this is published."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = []
+def _released(tables: HouseholdTables, folder: Path, epsilon: str, bounds: str) -> dict[str, Sketch]:
+    """What each office would release with such a choice; where its ledger has that release already, the same sketch."""
+    found = {}
     for office, (column, said, title) in OFFICES.items():
         answers = _answers(office, said if "=" in said else f"{said}{bounds}", title)
-        request = table_request(tables.households[[KEY, column]], answers, Budget(epsilon, DELTA), card=None, yes=True)
-        sketch = privatize(tables.households[[KEY, column]], request, Ledger(folder / f"{office}-ledger")).sketch
-        files.append(folder / f"{office}.saibot")
-        files[-1].write_bytes(write_sketch(sketch))
-    corpus, _ = pack_sketches(folder / "corpus", files)
+        rows = tables.households[[KEY, column]]
+        request = table_request(rows, answers, Budget(epsilon, DELTA), card=None, yes=True)
+        found[office] = privatize(rows, request, Ledger(folder / office / "ledger")).sketch
+    return found
+
+
+def _follows(tables: HouseholdTables, office: str, sketch: Sketch) -> float:
+    """NOT PRIVATE. The squared correlation of an office's private averages by commune with the true ones."""
+    truth = tables.means()[f"raw {OFFICES[office][0]}"].reindex(range(1, COMMUNES + 1)).to_numpy()
+    private = own_values(sketch, None).values[0, :-1]  # the last is of all other keys
+    there = ~np.isnan(truth)
+    if np.ptp(private[there]) == 0:
+        return 0.0  # nothing but noise was there, and all communes are given the same
+    return float(np.corrcoef(private[there], truth[there])[0, 1] ** 2)
+
+
+def _found_in(tables: HouseholdTables, folder: Path, sketches: Mapping[str, Sketch]) -> float:
+    """R2 on the unseen communes with what the ministry finds among such sketches. Nothing of this is published."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"{office}.saibot" for office in sketches]
+    for file, sketch in zip(files, sketches.values(), strict=True):
+        file.write_bytes(write_sketch(sketch))
+    corpus, _ = pack_sketches(folder / "packed", files)
     asked = local_request(tables.surveyed, target=TARGET, keys=[KEY], features=OWN, domains=Domains(corpus))
     found = find_augmentation(asked, corpus)
     rows, unseen = found.augment(tables.surveyed), found.augment(tables.unseen)

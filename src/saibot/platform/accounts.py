@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any, get_args
 
 from cachetools import TTLCache
-from sqlalchemy import ColumnElement, Connection, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 from sqlalchemy.engine import RowMapping
 
 from saibot.platform.audit_log import Trail
-from saibot.platform.clock import now
+from saibot.platform.clock import days_ago, now
 from saibot.platform.errors import Conflict, NotAllowed, NotFound, NotSignedIn, Unusable
 from saibot.platform.pagination import Page, Place
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.tables import tokens
+from saibot.platform.storage.tables import grants, sessions, tokens
 from saibot.wire import Account, NewToken, Role, Token
 
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -46,11 +46,6 @@ class Caller:
     @property
     def signed_in(self) -> bool:
         return bool(self.roles)
-
-    @property
-    def sees_restricted(self) -> bool:
-        """Whether restricted datasets are shown: to requesters and admins, not to other providers."""
-        return bool(self.roles & {"requester", "admin"})
 
     @property
     def account(self) -> Account:
@@ -80,22 +75,22 @@ class Accounts:
         self._known: TTLCache[str, Caller] = TTLCache(100_000, REMEMBERED_SECONDS)
         self._used: set[str] = set()
         self._revocations = 0  # a look-up that began before one may have read what is no longer so
-        self._sessions: TTLCache[str, tuple[str, str]] = TTLCache(100_000, SESSION_SECONDS)  # hash -> token's hash, account
+        self._revoked_elsewhere: int | None = None
         self._lock = threading.Lock()
         self.on_last_revoked: Callable[[str], object] = lambda account: None  # its last token was revoked
 
     def first_start(self, data: Path) -> str | None:
         """The text of the first admin token if there was none, also written to DATA/admin-token, readable by its owner."""
-        with self._database.read() as connection:
+        with self._database.holding("first start"), self._database.read() as connection:
             if connection.execute(select(func.count()).select_from(tokens)).scalar_one():
                 return None
-        path = data / "admin-token"
-        path.unlink(missing_ok=True)
-        path.touch(mode=0o600)
-        text = _new_text()
-        path.write_text(text + "\n", encoding="utf-8")  # before the row: a token that nobody knows would lock everyone out
-        self._store("admin", ("admin",), text, expires=None, by="first start")
-        return text
+            path = data / "admin-token"
+            path.unlink(missing_ok=True)
+            path.touch(mode=0o600)
+            text = _new_text()
+            path.write_text(text + "\n", encoding="utf-8")  # before the row: a token that nobody knows locks everyone out
+            self._store("admin", ("admin",), text, expires=None, by="first start")
+            return text
 
     def create(self, caller: Caller, name: str, roles: Iterable[str], *, expires: str | None = None) -> NewToken:
         """A new token; its text is in the answer and nowhere else."""
@@ -132,7 +127,10 @@ class Accounts:
             return [_shown(row) for row in connection.execute(query).mappings()]
 
     def revoke(self, caller: Caller, id: str) -> None:
-        """From now on the token is refused. Its account keeps what it has published. One's own, or as an admin anybody's."""
+        """From now on the token is refused. One's own, or as an admin anybody's.
+
+        Its account keeps what it has published, and loses with its last token what others granted to it.
+        """
         with self._database.write() as connection:
             row = connection.execute(select(tokens).where(tokens.c.id == id)).mappings().first()
             if row is None or not caller.signed_in or row["name"] != caller.name:
@@ -143,50 +141,45 @@ class Accounts:
                 self._keep_an_admin(connection, id)
                 connection.execute(update(tokens).where(tokens.c.id == id).values(revoked=now()))
                 self._trail.note(connection, caller.name, "revoke token", id, {"name": row["name"]})
-            others = select(func.count()).select_from(tokens).where(tokens.c.name == row["name"], _valid())
-            last = not connection.execute(others).scalar_one()
-        with self._lock:
-            self._revocations += 1
-            self._known.clear()
+            last = not has_token(connection, row["name"])
+            if last:  # whoever is given this name later is not who they were given to
+                connection.execute(delete(grants).where(grants.c.account == row["name"]))
+        self._forget()
         if last:
             self.on_last_revoked(str(row["name"]))
 
     def open_session(self, token: str) -> str:
         """The text of a new session of a browser that signed in with a token. It opens pages, and is no token itself.
 
-        Sessions end by signing out, with their token, after half a day, and when the platform is restarted.
+        Sessions end by signing out, with their token, and after half a day.
         """
         caller = self.caller_of(token)
         text = secrets.token_urlsafe(32)
-        with self._lock:
-            mine = [one for one, (_, name) in self._sessions.items() if name == caller.name]
-            for oldest in mine[: max(len(mine) + 1 - SESSIONS_PER_ACCOUNT, 0)]:
-                del self._sessions[oldest]
-            self._sessions[_hash(text)] = (_hash(token), caller.name)
         with self._database.write() as connection:
+            connection.execute(delete(sessions).where(sessions.c.opened < _session_start()))
+            query = select(sessions.c.hash).where(sessions.c.account == caller.name).order_by(sessions.c.opened.desc())
+            mine = [row.hash for row in connection.execute(query.offset(SESSIONS_PER_ACCOUNT - 1))]
+            connection.execute(delete(sessions).where(sessions.c.hash.in_(mine)))
+            row = {"hash": _hash(text), "token": _hash(token), "account": caller.name, "opened": now()}
+            connection.execute(insert(sessions).values(row))
             self._trail.note(connection, caller.name, "sign in", caller.token, {})
         return text
 
     def close_session(self, text: str | None) -> None:
         """Sign out: from now on the session opens nothing, wherever a copy of it may be."""
-        with self._lock:
-            self._sessions.pop(_hash(text or ""), None)
+        with self._database.write() as connection:
+            connection.execute(delete(sessions).where(sessions.c.hash == _hash(text or "")))
 
     def caller_of_session(self, text: str | None) -> Caller:
-        """The caller of a session. No session gives `NOBODY`; one that has ended is refused."""
+        """The caller of a session. No session gives `NOBODY`; one that has ended is refused. Reads the database."""
         if text is None:
             return NOBODY
-        with self._lock:
-            key, _ = self._sessions.get(_hash(text), (None, ""))
+        with self._database.read() as connection:
+            query = select(sessions.c.token).where(sessions.c.hash == _hash(text), sessions.c.opened > _session_start())
+            key = connection.execute(query).scalar()
         if key is None:
             raise NotSignedIn("the session has ended.", hint="Sign in again.")
         return self._caller_by(key)
-
-    def session_remembered(self, text: str | None) -> bool:
-        """Whether the caller of a session is known without a look into the database."""
-        with self._lock:
-            key, _ = self._sessions.get(_hash(text or ""), (None, ""))
-            return key is None or key in self._known
 
     def caller_of(self, text: str | None) -> Caller:
         """The caller of a token. No token gives `NOBODY`; an unknown, revoked or expired one is refused."""
@@ -222,6 +215,20 @@ class Accounts:
         query = select(func.count()).select_from(tokens).where(tokens.c.id == caller.token, _valid())
         with self._database.read() as connection:
             return bool(connection.execute(query).scalar_one())
+
+    def hear_of_revocations(self) -> None:
+        """Forget who was remembered where a token was revoked since the last call of this, by another server too."""
+        with self._database.read() as connection:
+            query = select(func.count()).select_from(tokens).where(tokens.c.revoked.is_not(None))
+            number = int(connection.execute(query).scalar_one())
+        if number != self._revoked_elsewhere:
+            self._revoked_elsewhere = number
+            self._forget()
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._revocations += 1
+            self._known.clear()
 
     def note_uses(self) -> None:
         """Store which tokens were used since the last call of this. It is called from time to time, not at every use."""
@@ -264,6 +271,12 @@ class Accounts:
         return _shown(row)
 
 
+def has_token(connection: Connection, account: str) -> bool:
+    """Whether the account has a token that opens something."""
+    query = select(tokens.c.id).where(tokens.c.name == account, _valid()).limit(1)
+    return connection.execute(query).first() is not None
+
+
 def in_order(roles: Iterable[str]) -> tuple[Role, ...]:
     """The known roles among these, in the order of `ROLES`."""
     chosen = set(roles)
@@ -276,6 +289,11 @@ def _valid() -> ColumnElement[bool]:
 
 def _unexpired() -> ColumnElement[bool]:
     return tokens.c.expires.is_(None) | (tokens.c.expires > now())
+
+
+def _session_start() -> str:
+    """When a session was opened that ends now."""
+    return days_ago(SESSION_SECONDS / 86400)
 
 
 def _hash(text: str) -> str:

@@ -10,10 +10,14 @@ are not in it: they belong to their requesters and expire. Shards are made anew 
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
+import os
 import tarfile
-from contextlib import ExitStack
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,14 +33,15 @@ from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import DOMAIN_FILE, SKETCH_FILE, FileStore, open_files
 from saibot.platform.storage.migrate import LATEST, migrate, revision, revisions
-from saibot.platform.storage.ownership import DatabaseLease, hold_folder
-from saibot.platform.storage.tables import datasets, domains, terms, tokens, trail, versions
+from saibot.platform.storage.ownership import DatabaseLease, check_there_is_one, hold_folder
+from saibot.platform.storage.tables import ALL, OF_THE_MOMENT, datasets, domains, versions
 from saibot.platform.storage.unavailable import told_in_a_line
-from saibot.safe_file import writing
+from saibot.safe_file import UNFINISHED, move_safely
 from saibot.sketch import read_sketch
 
 FORMAT = {"format": "saibot-backup", "version": 1}
-TABLES = (tokens, domains, datasets, versions, terms, trail)  # in the order in which they can be filled
+TABLES = tuple(table for table in ALL if table not in OF_THE_MOMENT)  # in the order in which they can be filled
+PART = f"{UNFINISHED}backup-"  # how the name of a backup begins that is being written
 
 FILE_NAMES = {versions: sketch_file_name, domains: domain_file_name}
 
@@ -57,8 +62,7 @@ class BackedUp:
 @told_in_a_line()
 def backup(settings: Settings, target: Path) -> BackedUp:
     """Write a backup of the platform with these settings, which may be running."""
-    if settings.database is None and not (settings.data / "saibot.db").exists():
-        raise InvalidInput(f"there is no platform in {settings.data}.", hint="Name its folder with --data, or its database.")
+    check_there_is_one(settings)
     database = Database(settings.database_url)
     try:
         if revision(database) != LATEST:
@@ -70,7 +74,9 @@ def backup(settings: Settings, target: Path) -> BackedUp:
         database.close()
     files = open_files(settings.files_address)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with writing(target) as temporary, tarfile.open(temporary, mode="w") as archive:
+    _sweep_parts(target.parent)
+    with _writing(target) as temporary, tarfile.open(temporary, mode="w") as archive:
+        _leave_out(rows, set())
         names, left_out = _write_files(archive, files, rows)
         _check_gone(settings, left_out)
         _leave_out(rows, left_out)
@@ -99,15 +105,16 @@ def restore(settings: Settings, source: Path) -> BackedUp:
                 hint="Restore into a new --data folder or database.",
             )
         migrate(database, to=manifest["revision"])
+        tables = [table for table in TABLES if table.name in manifest["rows"]]  # earlier versions had fewer
         with database.read() as connection:
-            if any(connection.execute(select(func.count()).select_from(table)).scalar_one() for table in TABLES):
+            if any(connection.execute(select(func.count()).select_from(table)).scalar_one() for table in tables):
                 raise InvalidInput("this platform is not empty.", hint="Restore into a new --data folder or database.")
         files = open_files(settings.files_address)
         for name in manifest["files"]:
             files.put(name, _checked(name, _member(archive, f"files/{name}")))
         named = set(manifest["files"])
         with database.write() as connection:
-            for table in TABLES:
+            for table in tables:
                 lines = _member(archive, f"tables/{table.name}.jsonl").decode().splitlines()
                 rows = [json.loads(line) for line in lines]
                 if table in FILE_NAMES and not {FILE_NAMES[table](row["digest"]) for row in rows} <= named:
@@ -124,6 +131,30 @@ def restore(settings: Settings, source: Path) -> BackedUp:
 
 
 # ------------------------------------------------------------------------------------------------ inside
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[Path]:
+    """A file beside the target, which takes its place at the end. A lock on it says that somebody is writing it."""
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=PART)  # readable by its owner only
+    part = Path(name)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield part
+        move_safely(part, target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(handle)
+
+
+def _sweep_parts(folder: Path) -> None:
+    """Backups that were being written when their process was killed."""
+    for part in folder.glob(f"{PART}*"):
+        with suppress(OSError), part.open("rb") as file:  # a lock that is held: somebody writes it
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            part.unlink()
 
 
 def _read_all(database: Database) -> dict[str, list[dict[str, Any]]]:
@@ -162,9 +193,9 @@ def _check_gone(settings: Settings, gone: set[str]) -> None:
     """Files that are not there belong to datasets that were withdrawn meanwhile, or the backup would hide a loss."""
     database = Database(settings.database_url)
     try:
-        live = select(versions.c.digest).join(datasets, datasets.c.number == versions.c.dataset)
+        kept = select(versions.c.digest).join(datasets, datasets.c.number == versions.c.dataset)
         with database.read() as connection:
-            still = {row.digest for row in connection.execute(live.where(datasets.c.state == "live"))}
+            still = {row.digest for row in connection.execute(kept.where(datasets.c.state != "leaving"))}
     finally:
         database.close()
     if lost := sorted(gone & still):
@@ -177,9 +208,9 @@ def _check_gone(settings: Settings, gone: set[str]) -> None:
 def _leave_out(rows: dict[str, list[dict[str, Any]]], gone: set[str]) -> None:
     """Datasets that were withdrawn while the backup was made, or whose withdrawal was under way."""
     leaving = {row["dataset"] for row in rows["versions"] if row["digest"] in gone}
-    leaving |= {row["number"] for row in rows["datasets"] if row["state"] != "live"}
+    leaving |= {row["number"] for row in rows["datasets"] if row["state"] == "leaving"}
     rows["datasets"] = [row for row in rows["datasets"] if row["number"] not in leaving]
-    for name in ("versions", "terms"):
+    for name in (table.name for table in TABLES if "dataset" in table.c):
         rows[name] = [row for row in rows[name] if row["dataset"] not in leaving]
 
 

@@ -32,7 +32,7 @@ from saibot.platform.errors import NotFound
 from saibot.platform.pagination import Page, Place
 from saibot.platform.remembered import Remembered
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.tables import datasets, terms, versions
+from saibot.platform.storage.tables import datasets, grants, terms, versions
 from saibot.wire import CorpusEntry, Dataset
 
 Sort = Literal["published", "rows", "epsilon", "name"]
@@ -114,7 +114,7 @@ class Catalog:
 
     def tables(self, caller: Caller, filter: Filter) -> int:
         """How many tables match, by however many keys each is published. May be as old as the counts of `facets`."""
-        view = ("all" if caller.sees_restricted else f"of {caller.name}", filter)
+        view = (_view(caller), filter)
         known = self._tables.get(view)
         if known is None:
             columns, wanted = select(datasets.c.provider, datasets.c.name), filter.terms()
@@ -136,7 +136,7 @@ class Catalog:
 
         Counts of thousands of datasets may be up to a minute old; others are of this moment.
         """
-        view = ("all" if caller.sees_restricted else f"of {caller.name}", filter)
+        view = (_view(caller), filter)
         known = self._counts.get(view)
         if known is None:
             known = self._count(caller, filter)
@@ -235,6 +235,16 @@ class Catalog:
         with self._database.read() as connection:
             found = connection.execute(query.where(terms.c.term == f"u:{letters_of(target)}", datasets.c.state == "live"))
             return [row.digest for row in found]
+
+    def hidden_from(self, account: str) -> Sequence[str]:
+        """Digests of sketches that are not this requester's to search: granted to others alone, in whatever state their
+        datasets are, and all versions of them, for shards may not have caught up yet."""
+        caller = Caller(account, frozenset({"requester"}))
+        of_each = select(versions.c.digest).join(datasets, datasets.c.number == versions.c.dataset)
+        with self._database.read() as connection:
+            granted = {row.digest for row in connection.execute(of_each.where(datasets.c.visibility == "granted"))}
+            seen = of_each.where(versions.c.digest.in_(granted), _visible(caller))
+            return sorted(granted - {row.digest for row in connection.execute(seen)}) if granted else []
 
     # -------------------------------------------------------------------------------------------- inside
 
@@ -381,11 +391,21 @@ def _visible(caller: Caller, of: FromClause = datasets, *, indexed: bool = False
     one in another order."""
     state = of.c.state if indexed else func.coalesce(of.c.state, "")
     current = and_(state == "live", or_(of.c.expires.is_(None), of.c.expires > today()))
-    if caller.sees_restricted:
+    if caller.has("admin"):
         return and_(current, true())
-    mine = of.c.provider == caller.name if caller.signed_in else None
-    public = of.c.visibility == "public"
-    return and_(current, public if mine is None else or_(public, mine))
+    for_all = of.c.visibility == "public"
+    if not caller.signed_in:
+        return and_(current, for_all)
+    granted = select(grants.c.dataset).where(grants.c.account == caller.name)
+    for_requesters = (of.c.visibility == "restricted",) if caller.has("requester") else ()
+    return and_(current, or_(for_all, *for_requesters, of.c.provider == caller.name, of.c.number.in_(granted)))
+
+
+def _view(caller: Caller) -> str:
+    """Callers of one view may know of the same datasets."""
+    if caller.has("admin"):
+        return "all"
+    return f"{'requester' if caller.has('requester') else 'other'} {caller.name}"
 
 
 def _largest(counts: Counter[str]) -> list[tuple[str, int]]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import re
 import threading
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from cachetools import LRUCache
 from sqlalchemy import Connection, delete, func, insert, select
 from sqlalchemy.engine import RowMapping
 
-from saibot.domains import DomainRegistry
+from saibot.domains import DomainRegistry, UnknownDomain
 from saibot.domains.csv_text import domain_from_csv, domain_to_csv
 from saibot.domains.file import card_of, read_domain, write_domain
 from saibot.domains.generated import PREFIXES
@@ -30,7 +30,7 @@ from saibot.platform.pagination import Page, Place
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import FileStore
-from saibot.platform.storage.tables import domains, terms
+from saibot.platform.storage.tables import domains, removed_domains, terms
 from saibot.platform.validation import has_control_characters
 from saibot.sketch import KeyDomain
 from saibot.wire import Domain
@@ -46,8 +46,7 @@ class RegisteredDomains:
     def __init__(self, database: Database, files: FileStore, trail: Trail, settings: Settings, folder: Path) -> None:
         self._database, self._files, self._trail, self._settings = database, files, trail, settings
         self.registry = DomainRegistry(folder)
-        # Two ids may name one file; whoever deletes it after a failure must not meet somebody who is about to name it.
-        self._naming = threading.Lock()
+        self._copied: frozenset[tuple[str, int, str]] | None = None  # id, version, digest of those whose copies are made
         self._texts: LRUCache[str, bytes] = LRUCache(REMEMBERED_BYTES, getsizeof=len)  # as CSV, by digest
         self._texts_lock = threading.Lock()  # held while one is made: fifty who ask at once cost as much as one
 
@@ -65,7 +64,7 @@ class RegisteredDomains:
         card = card_of(domain)
         present = self._row(id, version)
         if present is None:
-            with self._naming:
+            with self._naming(caller, domain.digest):
                 present = self._enter(caller, domain, write_domain(domain, card))
         if present is not None:
             if present["digest"] != domain.digest:
@@ -115,16 +114,19 @@ class RegisteredDomains:
             caller.need("provider")
             if row["account"] != caller.name:
                 raise NotAllowed("only whoever registered a key domain, or an admin, removes it.", hint="Ask them.")
-        with self._naming:
+        with self._naming(caller, row["digest"]):
             with self._database.write() as connection:
                 used = select(func.count()).select_from(terms).where(terms.c.term == f"d:{plain(id)}")
                 if connection.execute(used).scalar_one():
                     raise Conflict(f"datasets here have the key domain {id!r}.", hint="It can go when they are withdrawn.")
                 connection.execute(delete(domains).where(domains.c.id == id, domains.c.version == version))
+                gone = {"digest": row["digest"], "account": row["account"], "removed": now()}
+                connection.execute(insert(removed_domains).values(id=id, version=version, **gone))
                 self._trail.note(connection, caller.name, "remove domain", f"{id}/{version}", {"digest": row["digest"]})
             if not self.known(row["digest"]):
                 self._files.delete(file_name(row["digest"]))
-        self.registry.remove(id, version)
+        with suppress(UnknownDomain):  # another call of this was faster
+            self.registry.remove(id, version)
         with self._texts_lock:
             self._texts.pop(row["digest"], None)
 
@@ -136,23 +138,41 @@ class RegisteredDomains:
             found = connection.execute(select(func.count()).select_from(domains).where(domains.c.digest == digest))
             return bool(found.scalar_one())
 
+    def keep_in_step(self) -> None:
+        """Copies of what other servers registered or removed since the last call of this."""
+        if self._registered() != self._copied:
+            self.restore_copies()
+
     def restore_copies(self) -> None:
         """Make the copies beside the shards what the database says."""
-        with self._database.read() as connection:
-            rows = connection.execute(select(domains)).mappings().all()
-        wanted = {(row["id"], row["version"]): row["digest"] for row in rows}
+        registered = self._registered()
+        wanted = {(id, version): digest for id, version, digest in registered}
         have = {(card.id, card.version): card.digest for card in self.registry.entries()}
         for name in self.registry.damaged():
             (self.registry.folder / name).unlink(missing_ok=True)
         for (id, version), digest in have.items():
             if wanted.get((id, version)) != digest:
-                self.registry.remove(id, version)
+                with suppress(UnknownDomain):
+                    self.registry.remove(id, version)
+        missing = False
         for (id, version), digest in wanted.items():
             if have.get((id, version)) != digest:
-                with suppress(FileNotFoundError):  # told by whoever brings files and database together
+                try:
                     self.registry.register(self._read(digest, id=id, version=version))
+                except FileNotFoundError:  # told by whoever brings files and database together
+                    missing = True
+        self._copied = None if missing else registered
 
     # -------------------------------------------------------------------------------------------- inside
+
+    def _naming(self, caller: Caller, digest: str) -> AbstractContextManager[None]:
+        """Two ids may name one file; whoever deletes it after a failure must not meet somebody who is about to name it."""
+        return self._database.holding(f"account {caller.name}", f"domain {digest}")
+
+    def _registered(self) -> frozenset[tuple[str, int, str]]:
+        with self._database.read() as connection:
+            rows = connection.execute(select(domains.c.id, domains.c.version, domains.c.digest))
+            return frozenset((row.id, row.version, row.digest) for row in rows)
 
     def _row(self, id: str, version: int) -> RowMapping | None:
         with self._database.read() as connection:
@@ -186,6 +206,17 @@ class RegisteredDomains:
                 hint="Use a domain that is registered, or ask the platform's admin for more.",
             )
 
+    def _take_back(self, connection: Connection, caller: Caller, domain: KeyDomain) -> None:
+        """A name that was removed means what it meant: whoever had it may register the same keys again, and nobody else."""
+        named = (removed_domains.c.id == domain.id) & (removed_domains.c.version == domain.version)
+        before = connection.execute(select(removed_domains).where(named)).mappings().first()
+        if before is not None and (before["digest"], before["account"]) != (domain.digest, caller.name):
+            raise Conflict(
+                f"the key domain {domain.id!r} version {domain.version} was another list of keys, or another provider's.",
+                hint="It was removed, and its name is not given anew: register yours as the next version.",
+            )
+        connection.execute(delete(removed_domains).where(named))
+
     def _insert(self, caller: Caller, domain: KeyDomain) -> RowMapping | None:
         """The row of somebody who was faster, if there is one."""
         levels = [name for name, _ in domain.parents]
@@ -205,6 +236,7 @@ class RegisteredDomains:
             if present is not None:
                 return present
             self._check_quota(connection, caller, len(domain))
+            self._take_back(connection, caller, domain)
             connection.execute(insert(domains).values(row))
             self._trail.note(
                 connection, caller.name, "register domain", f"{domain.id}/{domain.version}", {"size": len(domain)}

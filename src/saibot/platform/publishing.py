@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import json
 import secrets
-import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Literal
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.engine import RowMapping
@@ -21,18 +19,19 @@ from sqlalchemy.engine import RowMapping
 from saibot.platform.accounts import Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.catalog import Catalog
-from saibot.platform.clock import is_day, now, today
+from saibot.platform.clock import at, is_day, now
 from saibot.platform.describe import terms_of
 from saibot.platform.errors import Conflict, NotAllowed, OverQuota, Unusable
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.files import FileStore
-from saibot.platform.storage.tables import datasets, terms, versions
+from saibot.platform.storage.files import SET_ASIDE, FileStore
+from saibot.platform.storage.tables import datasets, grants, terms, versions
 from saibot.platform.validation import accepted_sketch
 from saibot.sketch import SUFFIX, Sketch
 from saibot.wire import Dataset
+from saibot.wire.dataset import Visibility
 
-Visibility = Literal["public", "restricted"]
+GRACE_DAYS = 7.0  # that what has expired is kept, out of sight
 UNPROTECTED = 1e300  # where datasets are sorted by epsilon, open ones come after all others
 
 
@@ -54,18 +53,17 @@ class Publishing:
         self._database, self._files, self._trail = database, files, trail
         self._catalog, self._settings = catalog, settings
         self._published, self._changed, self._remove = published, changed, remove
-        # A file may be named by several datasets; whoever deletes one must not meet somebody who is about to name it.
-        self._naming = threading.Lock()
 
     def accept(
         self, caller: Caller, content: bytes, *, visibility: Visibility | None = None, expires: str | None = None
     ) -> tuple[Dataset, bool]:
         """The dataset, and whether this made a new version of it. What is None stays as it is; a new dataset is public."""
         caller.need("provider")
-        if expires is not None and (not is_day(expires) or expires <= today()):
+        if expires is not None and (not is_day(expires) or expires <= self._today()):
             raise Unusable("`expires` is a day after today, YYYY-MM-DD.", hint="Leave it out for a dataset that stays.")
         sketch, stored = accepted_sketch(content, accept_unsafe=self._settings.accept_unsafe)
-        with self._naming:
+        # A file may be named by several datasets; whoever deletes one must not meet somebody who is about to name it.
+        with self._database.holding(f"account {caller.name}", f"sketch {sketch.digest}"):
             # Before the file is written, so that refused uploads fill no disk; again in the transaction, where it counts.
             with self._database.read() as connection:
                 present = self._present(connection, caller, sketch)
@@ -122,14 +120,29 @@ class Publishing:
         return document
 
     def tidy(self) -> int:
-        """Finish withdrawals that were cut off, and withdraw what has expired; how many datasets went."""
+        """Finish withdrawals that were cut off, and take away what has expired; how many datasets went.
+
+        A clock may be wrong: what has expired is out of all lists and searches, and withdrawn for good some days after that
+        was noticed. Where its day is to come again by then, it is back.
+        """
         with self._database.read() as connection:
-            expired = datasets.c.expires.is_not(None) & (datasets.c.expires <= today())
-            query = select(datasets.c.number, datasets.c.state).where((datasets.c.state == "leaving") | expired)
-            rows = connection.execute(query).all()
-        for row in rows:
-            self._leave(row.number, by="expiry" if row.state == "live" else None)
-        return len(rows)
+            moment = self._database.moment(connection)  # one clock for all servers
+            expired = datasets.c.expires.is_not(None) & (datasets.c.expires <= at(moment)[:10])
+            query = select(datasets.c.number).where(datasets.c.state == "live", expired)
+            ended = [row.number for row in connection.execute(query)]
+            is_kept = datasets.c.state == "expired"
+            early = [row.number for row in connection.execute(select(datasets.c.number).where(is_kept, ~expired))]
+            late = is_kept & expired & (datasets.c.ended < at(moment - GRACE_DAYS * 86400))
+            query = select(datasets.c.number).where((datasets.c.state == "leaving") | late)
+            gone = [row.number for row in connection.execute(query)]
+        for number in ended:
+            self._set_state(number, "live", state="expired", ended=at(moment))
+        self._unpack_expired()
+        for number in early:
+            self._set_state(number, "expired", state="live", ended=None)
+        for number in gone:
+            self._leave(number, by="expiry", unless="live")
+        return len(ended) + len(gone)
 
     # -------------------------------------------------------------------------------------------- inside
 
@@ -146,9 +159,16 @@ class Publishing:
         present = self._present(connection, caller, sketch)
         # Whoever publishes a new version and says nothing of who may see it has not said that everybody may.
         visibility = visibility or ("public" if present is None else present["visibility"])
-        expires = expires or (None if present is None else present["expires"])
+        if present is not None and not self._has_expired(connection, present):
+            expires = expires or present["expires"]
         if present is not None and present["digest"] == sketch.digest:
             return self._change(connection, present, visibility, expires), False
+        if present is not None and visibility != present["visibility"] and "granted" in (visibility, present["visibility"]):
+            # It would take a public dataset away from everybody, or show all earlier versions of a granted one.
+            raise Conflict(
+                f"{header.dataset.name!r} is {present['visibility']}: a new version of it cannot be {visibility}.",
+                hint="Release it under another name, so that it is a dataset of its own.",
+            )
         self._check_quota(connection, caller, size, is_new=present is None)
         version = 1 if present is None else present["version"] + 1
         document = Dataset.of(
@@ -179,7 +199,7 @@ class Publishing:
         return document, True
 
     def _present(self, connection: Connection, caller: Caller, sketch: Sketch) -> RowMapping | None:
-        """The caller's dataset that this sketch is a version of, if there is one."""
+        """The caller's dataset that this sketch is a version of, if there is one. One that has expired is back with it."""
         header = sketch.header
         same = (datasets.c.provider == caller.name) & (datasets.c.name == header.dataset.name)
         query = select(datasets).where(same, datasets.c.key_name == (header.key.name if header.key else ""))
@@ -191,9 +211,42 @@ class Publishing:
                 f"{header.dataset.name!r} is published as {there}, and this sketch is {this}.",
                 hint="A table is one or the other: give another table another name.",
             )
-        if present is not None and (present["state"] != "live" or _has_expired(present)):
+        if present is not None and present["state"] == "leaving":
             raise Unusable("this dataset is being withdrawn.", hint="Try again in a moment.")
         return present
+
+    def _set_state(self, number: int, before: str, *, state: str, ended: str | None) -> None:
+        with self._database.write() as connection:
+            this = (datasets.c.number == number) & (datasets.c.state == before)
+            connection.execute(update(datasets).where(this).values(state=state, ended=ended))
+            if state == "live":  # it is packed again before the next search
+                connection.execute(update(versions).where(versions.c.dataset == number).values(packed=False))
+
+    def _unpack_expired(self) -> None:
+        """Take out of the shards what has expired; also what an earlier call of this could not take out."""
+        query = select(datasets.c.number, datasets.c.digest).join(versions, versions.c.dataset == datasets.c.number)
+        query = query.where(datasets.c.state == "expired", versions.c.packed).distinct()
+        with self._database.read() as connection:
+            rows = connection.execute(query).all()
+        if rows:
+            self._remove(self._not_live({row.digest for row in rows}))
+            with self._database.write() as connection:
+                for row in rows:
+                    connection.execute(update(versions).where(versions.c.dataset == row.number).values(packed=False))
+
+    def _today(self) -> str:
+        with self._database.read() as connection:
+            return at(self._database.moment(connection))[:10]
+
+    def _has_expired(self, connection: Connection, row: RowMapping) -> bool:
+        today = at(self._database.moment(connection))[:10]
+        return row["state"] == "expired" or (row["expires"] is not None and row["expires"] <= today)
+
+    def _not_live(self, digests: set[str]) -> set[str]:
+        """Those that no dataset has as its latest version which people may use."""
+        query = select(datasets.c.digest).where(datasets.c.digest.in_(digests), datasets.c.state == "live")
+        with self._database.read() as connection:
+            return digests - {row.digest for row in connection.execute(query)}
 
     def _drop_unnamed(self, digest: str) -> None:
         """After a publication that failed: its file goes unless another dataset has the same sketch."""
@@ -213,6 +266,7 @@ class Publishing:
             "key_name": header.key.name if header.key else "",
             "visibility": document.visibility,
             "state": "live",
+            "ended": None,
             "version": document.version,
             "digest": document.digest,
             "published": document.published,
@@ -243,6 +297,9 @@ class Publishing:
             connection.execute(update(datasets).where(datasets.c.number == row["number"]).values(changed))
             facts = {"visibility": visibility, "expires": expires}
             self._trail.note(connection, row["provider"], "change", row["id"], facts)
+        if row["state"] == "expired":
+            connection.execute(update(datasets).where(datasets.c.number == row["number"]).values(state="live", ended=None))
+            connection.execute(update(versions).where(versions.c.dataset == row["number"]).values(packed=False))
         return document
 
     def _check_quota(self, connection: Connection, caller: Caller, size: int, *, is_new: bool) -> None:
@@ -260,32 +317,36 @@ class Publishing:
                 hint="Withdraw datasets that are no longer needed, or ask the platform's admin for more.",
             )
 
-    def _leave(self, number: int, *, by: str | None) -> None:
+    def _leave(self, number: int, *, by: str | None, unless: str | None = None) -> None:
+        """Withdraw a dataset, unless it has this state by now."""
+        this = select(datasets).where(datasets.c.number == number)
         with self._database.write() as connection:
-            row = connection.execute(select(datasets).where(datasets.c.number == number)).mappings().first()
-            if row is None:
+            row = connection.execute(this).mappings().first()
+            if row is not None:
+                self._database.alone(connection, f"account {row['provider']}")  # who may be publishing it anew
+                row = connection.execute(this).mappings().first()
+            if row is None or row["state"] == unless:
                 return
-            if row["state"] == "live":
+            if row["state"] != "leaving":
                 connection.execute(update(datasets).where(datasets.c.number == number).values(state="leaving"))
                 facts = {"name": row["name"], "provider": row["provider"]}
                 self._trail.note(connection, by or row["provider"], "withdraw", row["id"], facts)
-        with self._naming:
+        with self._database.read() as connection:
+            own = select(versions.c.digest).where(versions.c.dataset == number)
+            digests = {found.digest for found in connection.execute(own)}
+        with self._database.holding(*(f"sketch {digest}" for digest in digests)):
             with self._database.read() as connection:
-                own = select(versions.c.digest).where(versions.c.dataset == number)
-                digests = {found.digest for found in connection.execute(own)}
                 others = select(versions.c.digest).where(versions.c.digest.in_(digests), versions.c.dataset != number)
                 orphaned = digests - {found.digest for found in connection.execute(others)}
             self._remove(orphaned)
             for digest in orphaned:
                 self._files.delete(file_name(digest))
+                self._files.delete(SET_ASIDE + file_name(digest))  # of a start on another database
             with self._database.write() as connection:
                 connection.execute(delete(terms).where(terms.c.dataset == number))
+                connection.execute(delete(grants).where(grants.c.dataset == number))
                 connection.execute(delete(versions).where(versions.c.dataset == number))
                 connection.execute(delete(datasets).where(datasets.c.number == number))
-
-
-def _has_expired(row: RowMapping) -> bool:
-    return row["expires"] is not None and row["expires"] <= today()
 
 
 def file_name(digest: str) -> str:

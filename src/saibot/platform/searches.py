@@ -1,22 +1,19 @@
 """Searches as jobs: submit, watch, cancel, read the result. They belong to their requester and expire.
 
-What a search needs lies in a folder of its own: the request's sketches until it ends, then the result. The database has its
-state; progress in between is in memory only, for it is gone with the process that makes it.
+The database has its state, `search_queue` whose turn it is, `search_files` the request and the result. How far a search is
+that runs here is in memory; other servers read it in the database, which hears of it every second.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-import shutil
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select
 from sqlalchemy.engine import RowMapping
 
 from saibot.platform.accounts import Caller
@@ -26,44 +23,57 @@ from saibot.platform.errors import Conflict, NotAllowed, NotFound, OverQuota, Un
 from saibot.platform.jobs.process import Outcome
 from saibot.platform.metrics import Metrics
 from saibot.platform.pagination import Page, Place
+from saibot.platform.search_files import RESULT, SearchFiles
+from saibot.platform.search_queue import WAITING, SearchQueue
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.tables import searches, uses
 from saibot.platform.validation import accepted_sketch
-from saibot.safe_file import sync_folder, write_safely
 from saibot.wire import ErrorFacts, Question, Search
 from saibot.wire.search import OVER, Progress
 
-RESULT = "result.json"
-HALF_LIFE = 600.0  # seconds in which half of what an account was served is forgotten
-SET_ASIDE = ".set-aside-"  # before the name of a folder that the database does not know
 STATUSES = ("queued", "running", *OVER)
+_NO_RESULT = {
+    "code": "internal",
+    "message": "the search ended without a result.",
+    "hint": "Ask again; if it stays, tell the platform's admin the id of the search.",
+    "details": {},
+}
 
 
 @dataclass
 class Live:
-    """A search that is queued or running, as it stands this moment."""
+    """A search that runs here, as it stands this moment."""
 
-    id: str
     stage: str
     part: float | None
+    attempt: int
     cancelled: bool = False
 
 
 class Searches:
     """The verbs, and the ledger of jobs that `jobs.runner` works through."""
 
-    def __init__(self, database: Database, trail: Trail, settings: Settings, folder: Path, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        database: Database,
+        trail: Trail,
+        settings: Settings,
+        files: SearchFiles,
+        queue: SearchQueue,
+        metrics: Metrics,
+        *,
+        alone: bool,
+    ) -> None:
+        """`alone` where no other server runs searches of this database: what is running was cut off."""
         self._database, self._trail, self._settings, self._metrics = database, trail, settings, metrics
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        self._files, self.queue = files, queue
         self._live: dict[str, Live] = {}
         self._lock = threading.Lock()
-        self._asking = threading.Lock()  # counting and entering are one step, on Postgres too
-        self._served: dict[str, float] = {}  # account -> seconds of workers' time, fading
-        self._faded = time.monotonic()
         self.submitted = threading.Condition(self._lock)
-        self._after_a_restart()
+        for id in queue.take_back(own=not alone, all=alone):
+            files.forget_request(id)
+        self._set_folders_in_order(alone=alone)
 
     # -------------------------------------------------------------------------------------------- verbs
 
@@ -80,32 +90,27 @@ class Searches:
         with self._database.read() as connection:
             self._check_quota(connection, caller)
         id = f"s{secrets.token_hex(12)}"
-        folder = self.folder / id
         row = {
             "id": id,
             "account": caller.name,
             "status": "queued",
-            "stage": "waiting for a free worker",
+            "stage": WAITING,
             "target": target,
             "options": question.model_dump_json(),
             "created": now(),
         }
+        self._files.put_request(id, train_bytes, test_bytes)
         try:
-            folder.mkdir(mode=0o700)
-            write_safely(folder / "train.saibot", train_bytes)
-            if test_bytes is not None:
-                write_safely(folder / "test.saibot", test_bytes)
-            sync_folder(self.folder)
-            with self._asking, self._database.write() as connection:
+            with self._database.write() as connection:
+                self._database.alone(connection, f"searches of {caller.name}")
                 self._check_quota(connection, caller)  # again where it counts: sixty may ask at once
                 connection.execute(insert(searches).values(row))
                 self._trail.note(connection, caller.name, "ask", id, {"target": target})
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)  # a full disk stays no fuller than it was
+            self._files.remove(id)
             raise
         with self.submitted:
-            self._live[id] = Live(id, str(row["stage"]), None)
-            self.submitted.notify()
+            self.submitted.notify_all()  # some of those who wait are for strangers only
         return self.show(caller, id)
 
     def list(self, caller: Caller, place: Place, limit: int) -> Page:
@@ -142,7 +147,7 @@ class Searches:
                 code="not_done",
             )
         try:
-            return (self.folder / id / RESULT).read_bytes()
+            return self._files.result(id, row["attempts"])
         except FileNotFoundError:
             raise NotFound("the result has expired.", hint="Ask again.") from None
 
@@ -172,52 +177,21 @@ class Searches:
             self._stop(row)
         return len(rows)
 
-    def peek(self, caller: Caller, id: str) -> tuple[str, float | None] | None:
-        """Stage and part while it is queued or running; None when it is over. Cheap: no database."""
+    def peek(self, id: str) -> tuple[str, float | None] | None:
+        """Stage and part of a search that runs here; None where it does not. Cheap: no database."""
         with self._lock:
             live = self._live.get(id)
             return None if live is None else (live.stage, live.part)
 
     # -------------------------------------------------------------------------------------------- for the runner
 
-    def next(self, busy: Sequence[str]) -> RowMapping | None:
-        """The oldest queued search of whoever has fewest running and was served least of late, now marked as running."""
-        with self._database.read() as connection:
-            first = select(func.min(searches.c.number)).where(searches.c.status == "queued").group_by(searches.c.account)
-            query = select(searches).where(searches.c.number.in_(first)).order_by(searches.c.number)
-            rows = connection.execute(query).mappings().all()
-        served = self._served_of_late()
-        turn = lambda row: (busy.count(row["account"]), served.get(row["account"], 0.0), row["number"])  # noqa: E731
-        for row in sorted(rows, key=turn):
+    def next(self, *, strangers: bool = False) -> RowMapping | None:
+        """The search whose turn it is, now running here."""
+        row = self.queue.take(strangers=strangers, without=self._here())
+        if row is not None:
             with self._lock:
-                self._live.setdefault(row["id"], Live(row["id"], row["stage"], None))
-            if self._take(row["id"], "running"):
-                return row
-        return None
-
-    def count_time(self, account: str, seconds: float) -> None:
-        """A worker was busy for this account for so long."""
-        with self._lock:
-            self._served[account] = self._served.get(account, 0.0) + seconds
-
-    def _served_of_late(self) -> dict[str, float]:
-        """Seconds that workers gave to each account; half of them are forgotten every ten minutes."""
-        with self._lock:
-            moment = time.monotonic()
-            factor = 0.5 ** ((moment - self._faded) / HALF_LIFE)
-            self._served = {name: left for name, before in self._served.items() if (left := before * factor) > 0.01}
-            self._faded = moment
-            return dict(self._served)
-
-    def under_way(self) -> int:
-        """How many searches are queued or running. Cheap: no database."""
-        with self._lock:
-            return len(self._live)
-
-    def waiting(self) -> bool:
-        with self._database.read() as connection:
-            query = select(func.count()).select_from(searches).where(searches.c.status == "queued")
-            return bool(connection.execute(query).scalar_one())
+                self._live[row["id"]] = Live("starting", None, row["attempts"])
+        return row
 
     def progress(self, id: str, stage: str, part: float | None) -> None:
         with self._lock:
@@ -226,11 +200,43 @@ class Searches:
                 live.stage, live.part = stage, part
 
     def is_cancelled(self, id: str) -> bool:
+        """Whether somebody wants it stopped, or another server has taken it up."""
         with self._lock:
             live = self._live.get(id)
             return live is not None and live.cancelled
 
-    def end(self, id: str, outcome: Outcome) -> None:
+    def keep(self) -> None:
+        """Say that the searches here go on and how far they are, and hear which of them should stop."""
+        with self._lock:
+            running = {id: (live.attempt, live.stage, live.part) for id, live in self._live.items()}
+        kept = self.queue.renew(running)
+        with self._lock:
+            for id in running:
+                if kept.get(id, True) and id in self._live:
+                    self._live[id].cancelled = True
+
+    def take_back(self) -> None:
+        """Searches of servers that are gone wait again. One that still runs here is no other's before it has ended here."""
+        for id in self.queue.take_back(without=self._here()):
+            self._files.forget_request(id)
+
+    def put_back(self, id: str) -> None:
+        """This server stops: another goes on, or this one after its next start."""
+        if self.queue.put_back(id, self._live[id].attempt):
+            self._files.forget_request(id)
+            self._metrics.searches.labels("cancelled").inc()
+        self._files.leave(id)
+        with self._lock:
+            self._live.pop(id, None)
+
+    def request(self, id: str) -> Path:
+        """A folder with the request of a search, for its worker."""
+        return self._files.fetch(id)
+
+    def end(self, id: str, account: str, outcome: Outcome, *, seconds: float) -> None:
+        attempt = self._live[id].attempt
+        if outcome.status == "done" and not self._files.has_result(id):
+            outcome = Outcome("failed", _NO_RESULT)
         values = {
             "status": outcome.status,
             "stage": {"done": "done", "failed": "failed", "cancelled": "cancelled"}[outcome.status],
@@ -239,11 +245,18 @@ class Searches:
             "finished": now(),
         }
         taken = self._taken(id) if outcome.status == "done" else set()
-        with self._database.write() as connection:
-            connection.execute(update(searches).where(searches.c.id == id).values(values))
-            for digest in taken:
-                connection.execute(insert(uses).values(search=id, digest=digest))
-        self._ended(id, outcome)
+        if outcome.status == "done":
+            self._files.keep_result(id, attempt)
+        if self.queue.end(id, attempt, account, values, seconds=seconds, taken=taken):
+            self._files.forget_request(id)
+            self._metrics.searches.labels(outcome.status).inc()
+            if outcome.died:
+                self._metrics.worker_deaths.inc()
+        else:  # another server has it
+            self._files.drop_result(id, attempt)
+            self._files.leave(id)
+        with self._lock:
+            self._live.pop(id, None)
 
     def uses_of(self, digests: Sequence[str]) -> int:
         """How many of the searches that are kept have taken one of these sketches; by whom is nobody's business."""
@@ -258,34 +271,27 @@ class Searches:
             query = select(searches.c.id).where(old, searches.c.status.in_(OVER)).limit(1000)
             ids = [row.id for row in connection.execute(query)]
         self._remove(ids)
-        for path in self.folder.glob(f"{SET_ASIDE}*"):
-            if path.stat().st_mtime < time.time() - self._settings.result_days * 86400:
-                shutil.rmtree(path, ignore_errors=True)
+        self._files.sweep_set_aside(self._settings.result_days)
         return len(ids)
 
     # -------------------------------------------------------------------------------------------- inside
 
-    def _after_a_restart(self) -> None:
-        """What was running died with its process; what was queued is still to be done."""
-        error = {
-            "code": "restarted",
-            "message": "the platform was restarted while the search ran.",
-            "hint": "Ask again.",
-            "details": {},
-        }
-        values = {"status": "failed", "stage": "failed", "error": json.dumps(error), "finished": now()}
-        with self._database.write() as connection:
-            connection.execute(update(searches).where(searches.c.status == "running").values(values))
-            rows = connection.execute(select(searches.c.id, searches.c.status)).all()
-        known = {row.id: row.status for row in rows}
-        for path in self.folder.iterdir():
-            if path.name not in known:
-                _set_aside(path)
-            elif known[path.name] in OVER:
-                _forget_request(path)
+    def _here(self) -> set[str]:
+        """The searches that run here, whoever they belong to by now."""
+        with self._lock:
+            return set(self._live)
+
+    def _set_folders_in_order(self, *, alone: bool) -> None:
+        """Those that the database does not know are set aside; requests of what is over go."""
+        with self._database.read() as connection:
+            known = {row.id: row.status for row in connection.execute(select(searches.c.id, searches.c.status))}
+        self._files.set_aside_unknown(known)
+        if not alone:
+            self._files.hand_over(known)
+            return
         for id, status in known.items():
-            if status == "queued":
-                self._live[id] = Live(id, "waiting for a free worker", None)
+            if status in OVER:
+                self._files.forget_request(id)
 
     def _check_quota(self, connection: Connection, caller: Caller) -> None:
         mine = (searches.c.account == caller.name) & searches.c.status.in_(("queued", "running"))
@@ -297,40 +303,24 @@ class Searches:
             )
 
     def _stop(self, row: RowMapping) -> None:
+        if self.queue.stop(row["id"]):
+            self._files.forget_request(row["id"])
+            self._metrics.searches.labels("cancelled").inc()
         with self._lock:
-            live = self._live.get(row["id"])
-            if live is not None:
-                live.cancelled = True
-        if row["status"] == "queued" and self._take(row["id"], "cancelled"):
-            self._ended(row["id"], Outcome("cancelled"))
-
-    def _take(self, id: str, status: str) -> bool:
-        """Move a queued search on; False if somebody else was faster."""
-        values: dict[str, Any] = {"status": status}
-        values |= {"started": now(), "stage": "starting"} if status == "running" else {"finished": now(), "stage": status}
-        with self._database.write() as connection:
-            query = update(searches).where(searches.c.id == id, searches.c.status == "queued").values(values)
-            return connection.execute(query).rowcount == 1
-
-    def _ended(self, id: str, outcome: Outcome) -> None:
-        _forget_request(self.folder / id)
-        self._metrics.searches.labels(outcome.status).inc()
-        if outcome.died:
-            self._metrics.worker_deaths.inc()
-        with self._lock:
-            self._live.pop(id, None)
+            if row["id"] in self._live:  # it runs here: no need to wait until this is read in the database
+                self._live[row["id"]].cancelled = True
 
     def _taken(self, id: str) -> set[str]:
         """The sketches that a result took a step with."""
         try:
-            document = json.loads((self.folder / id / RESULT).read_bytes())
+            document = json.loads((self._files.folder / id / RESULT).read_bytes())
         except (OSError, ValueError):
             return set()
         return {str(step["digest"]) for step in document["steps"]}
 
     def _remove(self, ids: Sequence[str]) -> None:
         for id in ids:
-            shutil.rmtree(self.folder / id, ignore_errors=True)
+            self._files.remove(id)
         with self._database.write() as connection:
             for id in ids:
                 connection.execute(delete(searches).where(searches.c.id == id))
@@ -367,16 +357,3 @@ class Searches:
             target=row["target"],
             error=None if row["error"] is None else ErrorFacts.model_validate_json(row["error"]),
         )
-
-
-def _set_aside(folder: Path) -> None:
-    """A folder that the database does not know, which may be an older one: kept for a while, with the name it had."""
-    if not folder.name.startswith(SET_ASIDE):
-        folder.rename(folder.with_name(SET_ASIDE + folder.name))
-        folder.with_name(SET_ASIDE + folder.name).touch()
-
-
-def _forget_request(folder: Path) -> None:
-    """The request's sketches are not needed once it is over."""
-    for name in ("train.saibot", "test.saibot"):
-        (folder / name).unlink(missing_ok=True)

@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO
 
@@ -17,7 +18,9 @@ from saibot.platform.accounts import Accounts, Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.catalog import Catalog
 from saibot.platform.domains import RegisteredDomains
+from saibot.platform.enquiries import EnquiryBook
 from saibot.platform.errors import NotFound
+from saibot.platform.grants import Grants
 from saibot.platform.jobs.runner import Runner
 from saibot.platform.key_domains import KeyDomains
 from saibot.platform.key_values import KeyValues
@@ -25,24 +28,30 @@ from saibot.platform.limits import Limits
 from saibot.platform.logs import Log
 from saibot.platform.metrics import Metrics
 from saibot.platform.opened_corpus import OpenedCorpus
-from saibot.platform.publishing import Publishing, Visibility
+from saibot.platform.publishing import Publishing
 from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.relatives import Relatives
+from saibot.platform.search_files import SearchFiles
+from saibot.platform.search_queue import SearchQueue
 from saibot.platform.searches import Searches
-from saibot.platform.set_aside import PREFIX, SetAside, bring_in_order, list_set_aside, named_files, take_out
+from saibot.platform.servers import Servers
+from saibot.platform.set_aside import SetAside, bring_in_order, list_set_aside, named_files, take_out
 from saibot.platform.settings import Settings
 from saibot.platform.shards import Shards
 from saibot.platform.storage.database import Database, SQLAlchemyError
-from saibot.platform.storage.files import open_files
+from saibot.platform.storage.files import SET_ASIDE, open_files
 from saibot.platform.storage.migrate import migrate
-from saibot.platform.storage.ownership import DatabaseLease, check_files_are_ours, hold_folder
+from saibot.platform.storage.ownership import DatabaseLease, check_files_are_ours, check_there_is_one, hold_folder
+from saibot.platform.storage.reserve import Reserve, is_full
 from saibot.platform.storage.tables import datasets
 from saibot.platform.storage.unavailable import told_in_a_line
 from saibot.sketch import read_sketch
 from saibot.wire import Dataset, Domain, Question, Search
-from saibot.wire.dataset import ShownFeature
+from saibot.wire.dataset import ShownFeature, Visibility
 
 TIDY_SECONDS = 60.0
+PULSE_SECONDS = 1.0
+WITHDRAWAL_SECONDS = 10.0  # that a withdrawal waits for other servers
 DESCRIBED_BYTES = 64 << 20  # of features and profiles, kept in memory
 PROFILED_FEATURES = 100
 Described = tuple[str, str | None, tuple[str, ...]]
@@ -63,28 +72,45 @@ class Platform:
 
     def _open(self, settings: Settings) -> None:
         self._held.enter_context(hold_folder(settings))
+        self._reserve = Reserve(settings.data)
+        self._reserve.release_if_short()
         self.database = Database(settings.database_url)
         self._held.callback(self.database.close)
-        self.lease = DatabaseLease(self.database)
+        shared = not self.database.is_sqlite and settings.files is not None
+        self.lease = DatabaseLease(self.database, shared=shared)
         self._held.callback(self.lease.close)
-        self.files = open_files(settings.files_address)
+        self.files = open_files(settings.files_address, shared=shared)
         check_files_are_ours(self.database, self.files)
         migrate(self.database)
+        self.servers = Servers(self.database, self.files, settings.data, shared=shared)
+        self._held.callback(self.servers.leave)
         self.trail = Trail(self.database)
         self.accounts = Accounts(self.database, self.trail)
         self.first_admin_token = self.accounts.first_start(settings.data)
         self.limits = Limits(settings)
         self.metrics = Metrics()
-        self._bring_files_in_order()
+        with self.database.holding("start"):  # of several servers one after the other
+            self.servers.join()
+            self._bring_files_in_order()
         corpus = settings.data / "corpus"
         self.domains = RegisteredDomains(self.database, self.files, self.trail, settings, corpus / "domains")
         self.domains.restore_copies()
         self.catalog = Catalog(self.database)
-        self.shards = Shards(self.database, self.files, corpus, self.log, may_write=self.lease.keep)
+        self.shards = Shards(
+            self.database,
+            self.files,
+            corpus,
+            self.log,
+            may_write=self.lease.keep,
+            shared=shared,
+            before=self.domains.keep_in_step,
+        )
         opened = OpenedCorpus(corpus)
         self.relatives = Relatives(self.catalog, self.files, self.domains.registry, opened)
         self.key_domains = KeyDomains(self.catalog, self.domains, opened)
         self.key_values = KeyValues(self.files, opened)
+        self.grants = Grants(self.database, self.trail, self.catalog)
+        self.enquiries = EnquiryBook(self.database, self.trail, self.catalog, self.grants, settings)
         self.said = SaidOfTables(self.database, self.trail, self.catalog)
         self.publishing = Publishing(
             self.database,
@@ -94,9 +120,11 @@ class Platform:
             settings,
             published=self._after_publishing,
             changed=self._after_changing,
-            remove=self.shards.remove,
+            remove=self._remove_everywhere,
         )
-        self.searches = Searches(self.database, self.trail, settings, settings.data / "searches", self.metrics)
+        search_files = SearchFiles(settings.data / "searches", self.files if shared else None)
+        queue = SearchQueue(self.database, self.servers.id)
+        self.searches = Searches(self.database, self.trail, settings, search_files, queue, self.metrics, alone=not shared)
         self.accounts.on_last_revoked = self.searches.stop_all_of
         self.runner = Runner(
             self.searches,
@@ -106,17 +134,21 @@ class Platform:
             workers=settings.workers,
             seconds=settings.search_seconds,
             memory=settings.search_bytes,
+            engine=settings.engine,
+            master=settings.spark_master,
         )
         self.publishing.tidy()
-        self.metrics.gauge("datasets", "Datasets published.", self._count)
-        self.metrics.gauge("searches_under_way", "Searches queued or running.", self.searches.under_way)
+        self._reserve.put_by()
+        self.metrics.gauge("datasets", "Datasets published.", lambda: _or_nan(self._count))
+        self.metrics.gauge("searches_under_way", "Searches queued or running.", lambda: _or_nan(queue.under_way))
         self.metrics.gauge("workers_alive", "Processes that search.", self.runner.alive)
         free = lambda: float(shutil.disk_usage(settings.data).free)  # noqa: E731
         self.metrics.gauge("disk_free_bytes", "Bytes free where the platform keeps its data.", free)
         self._described: LRUCache[str, Described] = LRUCache(DESCRIBED_BYTES, getsizeof=_size)
         self._described_lock = threading.Lock()
+        self._draining = threading.Event()
         self._stop = threading.Event()
-        self._keeper: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
 
     # -------------------------------------------------------------------------------------------- verbs
 
@@ -132,7 +164,17 @@ class Platform:
         return self.publishing.accept(caller, content, visibility=visibility, expires=expires)
 
     def withdraw(self, caller: Caller, id: str) -> None:
-        self.publishing.withdraw(caller, id)
+        try:
+            self.publishing.withdraw(caller, id)
+        except Exception as problem:
+            if not is_full(problem):
+                raise
+            self._reserve.release()  # to withdraw is to write first, and what is put by is for that
+            try:
+                self.publishing.withdraw(caller, id)
+            except NotFound:
+                self.publishing.tidy()  # it was begun before the disk was full
+            self._reserve.put_by()
         self.said.sweep()
         with self._described_lock:
             self._described.clear()
@@ -172,15 +214,18 @@ class Platform:
         return list_set_aside(self.files)
 
     def restore_set_aside(self, digest: str, provider: str) -> Dataset:
-        """Publish a sketch that was set aside for the account that it is of; restricted, for nobody knows who may see it."""
+        """Publish a sketch that was set aside for the account that it is of, and for nobody else: who may see it is lost."""
         content = take_out(self.files, digest)
-        found, _ = self.accept(Caller(provider, frozenset({"provider"})), content, visibility="restricted")
-        self.files.delete(PREFIX + sketch_file_name(digest))
+        found, _ = self.accept(Caller(provider, frozenset({"provider"})), content, visibility="granted")
+        self.files.delete(SET_ASIDE + sketch_file_name(digest))
         return found
 
     def _bring_files_in_order(self) -> None:
-        """What the database names and what is in the file store, brought together and told where they differ."""
-        found = bring_in_order(self.files, named_files(self.database))
+        """What the database names and what is in the file store, brought together and told where they differ.
+
+        Where another server is there, nothing is moved: a file that nothing names may be one that it is about to name.
+        """
+        found = bring_in_order(self.files, named_files(self.database), move=not self.servers.others())
         self.missing_files = len(found.missing)
         self.metrics.gauge(
             "files_missing", "Files that the database names and that are nowhere.", lambda: self.missing_files
@@ -194,27 +239,38 @@ class Platform:
 
     def start(self) -> None:
         """Begin what happens in the background: packing, searching, expiry."""
-        if self._keeper is None:
+        if not self._threads:
             self.shards.start()
             self.runner.start()
-            self._keeper = threading.Thread(target=self._keep, name="saibot-keeper", daemon=True)
-            self._keeper.start()
+            work = [("keeper", TIDY_SECONDS, self.tidy)]
+            if not self.database.is_sqlite:  # others may be there, and what they do is heard of in the database
+                work += [("pulse", PULSE_SECONDS, self._beat), ("follower", PULSE_SECONDS, self._follow)]
+            for name, seconds, task in work:
+                thread = threading.Thread(target=self._repeat, args=(seconds, task), name=f"saibot-{name}", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def drain(self) -> None:
+        """This server is about to stop: it says so to whoever asks whether it is ready, and begins no further search."""
+        self._draining.set()
+        self.runner.take_no_more()
 
     def close(self) -> None:
         self._stop.set()
         self.runner.close()
-        if self._keeper is not None:
-            self._keeper.join()
+        for thread in self._threads:
+            thread.join()
         self.shards.close()
         try:
             self.accounts.note_uses()
         except SQLAlchemyError as problem:  # away or full: not worth failing to stop
             self.log.failure("noting which tokens were used failed", problem)
+        self._reserve.put_by()
         self._held.close()
 
     @property
     def stopping(self) -> bool:
-        return self._stop.is_set()
+        return self._draining.is_set() or self._stop.is_set()
 
     def healthy(self) -> bool:
         """Whether the database answers."""
@@ -228,18 +284,38 @@ class Platform:
             "space": shutil.disk_usage(self.settings.data).free > 2 * self.settings.max_upload_bytes,
             "files": not self.missing_files,
             "lease": self.lease.keep(),
-            "started": self._keeper is not None and not self.stopping,
+            "started": bool(self._threads) and not self.stopping,
         }
 
-    def _keep(self) -> None:
-        while not self._stop.wait(TIDY_SECONDS):
+    def _repeat(self, seconds: float, task: Callable[[], object]) -> None:
+        while not self._stop.wait(seconds):
             try:
-                self.tidy()
+                task()
             except Exception as problem:  # storage that is away for a while; the next round tries again
-                self.log.failure("tidying failed", problem)
+                self.log.failure(f"{task.__name__} failed", problem)
+
+    def _beat(self) -> None:
+        """This server is there, and its searches go on; what was revoked elsewhere is refused here."""
+        self.searches.keep()
+        self.servers.beat(self.shards.revision)
+        self.accounts.hear_of_revocations()
+
+    def _follow(self) -> None:
+        """What other servers packed or withdrew is so here; what those began that are gone is taken up."""
+        if self.shards.keep_in_step():
+            with self._described_lock:
+                self._described.clear()
+        self.searches.take_back()
+
+    def _remove_everywhere(self, digests: set[str]) -> None:
+        """Out of the shards of this server, and of those others that answer within a while."""
+        self.shards.remove(digests)
+        if digests and not self.servers.wait_for_all(self.shards.revision, seconds=WITHDRAWAL_SECONDS):
+            self.log.warning("a server is slow to drop what was withdrawn")
 
     def tidy(self) -> None:
         """What expired goes; tokens that were used say so."""
+        self._reserve.put_by()
         self.searches.tidy()
         gone = self.publishing.tidy()
         if gone:
@@ -259,11 +335,8 @@ class Platform:
     def _count(self) -> float:
         # Anybody may read the metrics, so they tell nothing of restricted datasets.
         shown = (datasets.c.state == "live") & (datasets.c.visibility == "public")
-        try:
-            with self.database.read() as connection:
-                return float(connection.execute(select(func.count()).select_from(datasets).where(shown)).scalar_one())
-        except SQLAlchemyError:
-            return math.nan  # the other numbers are wanted most when the database is away
+        with self.database.read() as connection:
+            return float(connection.execute(select(func.count()).select_from(datasets).where(shown)).scalar_one())
 
     def _knows(self, part: dict[str, Any]) -> bool:
         from saibot.domains import generated_domain
@@ -306,6 +379,16 @@ def _size(described: Described) -> int:
     return len(features) + len(text or "")
 
 
-def open_platform(settings: Settings) -> Platform:
+def _or_nan(count: Callable[[], float]) -> float:
+    try:
+        return float(count())
+    except SQLAlchemyError:
+        return math.nan  # the other numbers are wanted most when the database is away
+
+
+def open_platform(settings: Settings, *, new: bool = True) -> Platform:
+    """Without `new`, one that is there already."""
     with told_in_a_line():
+        if not new:
+            check_there_is_one(settings)
         return Platform(settings)

@@ -15,11 +15,9 @@ from saibot.errors import InvalidInput, InvalidSketch
 from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.files import SKETCH_FILE, FileStore, is_own
+from saibot.platform.storage.files import SET_ASIDE, SKETCH_FILE, FileStore, is_own
 from saibot.platform.storage.tables import datasets, domains, versions
 from saibot.sketch import read_sketch
-
-PREFIX = "set-aside/"
 
 
 @dataclass(frozen=True)
@@ -65,21 +63,24 @@ def named_files(database: Database) -> NamedFiles:
     return NamedFiles(frozenset(names.union(lists)), frozenset(names - live))
 
 
-def bring_in_order(files: FileStore, named: NamedFiles) -> FilesFound:
-    """Set aside our files that nothing names, give back those that something names; only safe while nobody publishes."""
+def bring_in_order(files: FileStore, named: NamedFiles, *, move: bool = True) -> FilesFound:
+    """Set aside our files that nothing names, give back those that something names; only safe while nobody publishes.
+
+    Without `move`, only tell which files are nowhere.
+    """
     wanted, present = named.all, set(files.names())
-    strays = sorted(name for name in present if is_own(name) and name not in wanted)
+    strays = sorted(name for name in present if move and is_own(name) and name not in wanted)
     for name in strays:
-        files.move(name, PREFIX + name)
-    back = sorted(name for name in wanted - present if PREFIX + name in present)
+        files.move(name, SET_ASIDE + name)
+    back = sorted(name for name in wanted - present if move and SET_ASIDE + name in present)
     for name in back:
-        files.move(PREFIX + name, name)
+        files.move(SET_ASIDE + name, name)
     return FilesFound(len(strays), len(back), tuple(sorted(wanted - present - set(back) - named.leaving)))
 
 
 def list_set_aside(files: FileStore) -> list[SetAside]:
     """The sketches and key domains that are set aside, by name."""
-    return [_described(files, name) for name in sorted(files.names()) if name.startswith(PREFIX)]
+    return [_described(files, name) for name in sorted(files.names()) if name.startswith(SET_ASIDE)]
 
 
 def take_out(files: FileStore, digest: str) -> bytes:
@@ -94,7 +95,7 @@ def take_out(files: FileStore, digest: str) -> bytes:
 def _described(files: FileStore, name: str) -> SetAside:
     with files.open(name) as file:
         content = file.read()
-    found = SKETCH_FILE.fullmatch(name.removeprefix(PREFIX))
+    found = SKETCH_FILE.fullmatch(name.removeprefix(SET_ASIDE))
     digest = found[2] if found else name.rpartition("/")[2].partition(".")[0]
     try:
         sketch = read_sketch(content) if found else None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from saibot.wire.options import EngineName
 
 MIB = 1 << 20
 
@@ -43,6 +45,9 @@ class Settings(BaseSettings):
     searches_per_requester: int = Field(
         default=20, ge=1, description="Searches that one requester may have queued or running at a time."
     )
+    enquiries_per_requester: int = Field(
+        default=20, ge=1, description="Enquiries without an answer that one requester may have at a time."
+    )
 
     read_rate: float = Field(default=50, gt=0, description="Reading requests a second of one account or address, lastingly.")
     read_burst: int = Field(default=300, ge=1, description="Reading requests of one account or address at once.")
@@ -52,12 +57,36 @@ class Settings(BaseSettings):
     workers: int = Field(
         default_factory=lambda: max(1, (os.cpu_count() or 2) - 1), ge=1, le=64, description="Searches that run at a time."
     )
+    engine: EngineName = Field(
+        default="auto", description="Who scores candidates: auto (a GPU where there is one), threads, gpu or spark."
+    )
+    spark_master: str | None = Field(
+        default=None, description="With engine spark: the cluster, spark://HOST:PORT; else Spark's own settings say."
+    )
     search_seconds: float = Field(default=900, gt=0, description="A search that takes longer is stopped.")
     search_bytes: int = Field(
         default=4 << 30, ge=256 * MIB, description="Memory that one search may allocate; shards that it maps do not count."
     )
+    drain_seconds: float = Field(
+        default=0,
+        ge=0,
+        description="Seconds that a server told to stop still answers, while /readyz says that it is not ready.",
+    )
     result_days: float = Field(default=7, gt=0, description="Days that a search and its result are kept.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least severity logged.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_application(cls, given: Any) -> Any:
+        """Every worker is an application of Spark's, and takes all of a cluster's cores unless that is told otherwise."""
+        return {"workers": 1} | given if given.get("engine") == "spark" else given
+
+    @field_validator("spark_master")
+    @classmethod
+    def _of_spark(cls, master: str | None, known: ValidationInfo) -> str | None:
+        if master is not None and known.data.get("engine") != "spark":
+            raise ValueError("a Spark master goes with the engine spark")
+        return master
 
     @property
     def database_url(self) -> str:

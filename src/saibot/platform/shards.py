@@ -3,6 +3,8 @@
 The database says what should be in them: the latest version of every dataset that is live. Publishing only marks a version
 as not packed yet; packing happens in batches, in the background and again before each search. Shards can be rebuilt from the
 stored sketches at any time, so whatever is wrong with them at a start is thrown away.
+
+Of several servers one packs at a time, and the others fetch what it made (`shared_shards`).
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -25,12 +27,15 @@ from saibot.platform.jobs.process import WorkerProcess
 from saibot.platform.logs import Log
 from saibot.platform.packing import Packing
 from saibot.platform.publishing import file_name
+from saibot.platform.shared_shards import ShardsLost, SharedShards
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import FileStore
+from saibot.platform.storage.reserve import is_full
 from saibot.platform.storage.tables import datasets, terms, versions
 from saibot.safe_file import write_safely
 from saibot.search.corpus import Corpus, PreparedValues
 from saibot.search.index import FILE as INDEX
+from saibot.search.index import CorpusIndex
 from saibot.search.learning import is_due
 from saibot.sketch import SUFFIX, KeyDomain
 from saibot.wire import FactorsEntry
@@ -41,11 +46,11 @@ SHARE = 0.25  # of the time, at most, that packing in the background takes
 SECONDS = 1800.0
 LESSON_SECONDS = 5.0  # without an upload, before what was published is learned from
 LESSON_DELAY = 600.0  # after which it is learned from in any case
-_REST = ("shards", "sketches", "keys", "factors", "index.json", "names")  # the last two of an earlier version
+_REST = ("shards", "sketches", "keys", "factors", "shared.json", "index.json", "names")  # the last two of an earlier version
 
 
 class Shards:
-    """Add what was published, remove what was withdrawn. One process writes; searches in other processes read."""
+    """Add what was published, remove what was withdrawn. One process writes at a time; searches in other processes read."""
 
     def __init__(
         self,
@@ -55,7 +60,10 @@ class Shards:
         log: Log,
         *,
         may_write: Callable[[], bool] = lambda: True,
+        shared: bool = False,
+        before: Callable[[], object] = lambda: None,
     ) -> None:
+        """`shared` with other servers; `before` is called before what those have changed is fetched."""
         self._database, self._files, self._log = database, files, log
         self.folder = folder
         self._may_write = may_write
@@ -68,7 +76,14 @@ class Shards:
         self._teacher = WorkerProcess()
         self._lesson = threading.Lock()  # one at a time
         self._size = 0
-        self._reconcile(self._open())
+        self._before = before
+        self._shared = SharedShards(database, files, folder, place=self._place) if shared else None
+        with self._turn():
+            self._reconcile(self._open())
+            if self._shared is not None:
+                self._shared.sweep()
+                if not self._shared.revision:
+                    self._shared.publish()
 
     # -------------------------------------------------------------------------------------------- verbs
 
@@ -79,18 +94,72 @@ class Shards:
     def catch_up(self) -> int:
         """Everything that was published before this call is in the shards when it returns; how many were packed."""
         packed = 0
-        while True:
-            with self._lock:
+        self.keep_in_step()
+        while self._shared is None or self._unpacked():
+            with self._turn():
                 step = self._pack_some()
             packed += step
             if step < BATCH:
-                return packed
+                break
+        return packed
+
+    @property
+    def revision(self) -> int:
+        """Of the shards that are searched here, where several servers share them."""
+        return 0 if self._shared is None else self._shared.revision
+
+    def keep_in_step(self) -> bool:
+        """Fetch the shards that another server made, where it did; whether there were others than before."""
+        if self._shared is None or not self._shared.is_behind():
+            return False
+        self._before()
+        with self._lock:
+            try:
+                changed = self._shared.pull()
+            except ShardsLost:
+                return False  # whoever changes them next makes them anew
+            self._size = len(Corpus(self.folder))
+        return changed
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Nobody else changes the shards, here or on another server, and these are the latest."""
+        with self._lock, ExitStack() as held:
+            if self._shared is not None:
+                held.enter_context(self._shared.turn())
+                self._before()
+                try:
+                    self._shared.pull()
+                except ShardsLost:
+                    self._log.warning("the shards of the other servers are lost, and made anew")
+                    self._shared.forget()
+                    self._start_over()
+                    self._reconcile(self._open())
+                if CorpusIndex.is_in(self.folder):
+                    self._size = len(Corpus(self.folder))
+            yield
 
     def remove(self, digests: Collection[str]) -> None:
         """Their values are in no file when this returns."""
-        if digests:
-            with self._lock:
+        if not digests:
+            return
+        with self._turn():
+            try:
                 self._apply(remove=digests)
+            except Exception as problem:
+                if not is_full(problem):
+                    raise
+                # To take a sketch out of a shard is to write the others anew. All shards can be made anew later.
+                self._log.warning("the disk is full: shards are dropped, and made anew when there is room")
+                self._packing = None
+                if self._shared is not None:
+                    self._shared.forget()
+                self._start_over()
+                self._reconcile(self._open())
+                if self._shared is not None:
+                    self._shared.publish()  # nobody searches, or fetches, what was in the others
+            if self._shared is not None:
+                self._shared.sweep()  # a server that was killed may have left files of theirs behind
 
     def repack(self, domain: KeyDomain) -> None:
         """A domain became known: sketches whose key levels it opens are packed again, now with them."""
@@ -135,8 +204,8 @@ class Shards:
         Restricted datasets learn and do not teach, and neither do open ones whose source nobody has confirmed. Which key
         domains there was something to learn about.
         """
-        with self._lesson:
-            return self._learn()
+        with self._lesson, self._database.trying("lesson") as is_mine:
+            return self._learn() if is_mine else []  # else another server learns
 
     def _learn(self) -> list[str]:
         with self._database.read() as connection:
@@ -152,7 +221,7 @@ class Shards:
         if outcome.status != "done":
             raise RuntimeError("the process that learns did not finish")
         prepared = [PreparedValues(**one) for one in outcome.answer["prepared"]]
-        with self._lock:
+        with self._turn():
             self._apply(install=prepared)
         return [one.key for one in prepared]
 
@@ -207,6 +276,13 @@ class Shards:
         corpus, teachers = Corpus(self.folder), self._teachers()
         if any(is_due(corpus, id, teachers) for id in corpus.key_ids):
             self.learn()
+
+    def _unpacked(self) -> bool:
+        """Whether something that is published is in no shard yet."""
+        query = select(versions.c.digest).join(datasets, datasets.c.number == versions.c.dataset)
+        with self._database.read() as connection:
+            wanted = query.where(versions.c.packed.is_(False), datasets.c.state == "live")
+            return connection.execute(wanted.limit(1)).first() is not None
 
     def _pack_some(self) -> int:
         with self._database.read() as connection:
@@ -272,6 +348,8 @@ class Shards:
                 raise RuntimeError("the process that packs did not finish")
             answer = outcome.answer
         self._size = answer["size"]
+        if self._shared is not None:
+            self._shared.publish()
         for digest, reason in answer["refused"]:
             self._log.warning("not packed", digest=digest, reason=reason)
 
@@ -286,9 +364,8 @@ class Shards:
                 raise InvalidInput("a shard is missing.")
             named |= {f"{digest}{SUFFIX}" for digest in corpus.digests}
         except (InvalidInput, FileNotFoundError):
-            for path in (*self.folder.glob(f"{INDEX}*"), *(self.folder / name for name in _REST)):
-                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-            return Corpus.create(self.folder)
+            self._start_over()
+            return Corpus(self.folder)
         for part in ("shards", "sketches"):
             (self.folder / part).mkdir(exist_ok=True)
             with os.scandir(self.folder / part) as entries:
@@ -297,13 +374,18 @@ class Shards:
                 os.unlink(stray)
         return corpus
 
+    def _start_over(self) -> None:
+        for path in (*self.folder.glob(f"{INDEX}*"), *(self.folder / name for name in _REST)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        Corpus.create(self.folder)
+
     def _reconcile(self, corpus: Corpus) -> None:
         """What should be in and is not, is packed again; what should not be in, goes."""
         have = set(corpus.digests)
         self._size = len(have)
         with self._database.read() as connection:
             rows = connection.execute(select(datasets.c.number, datasets.c.digest).where(datasets.c.state == "live")).all()
-        self.remove(have - {row.digest for row in rows})
+        self._apply(remove=have - {row.digest for row in rows})
         missing = [row.number for row in rows if row.digest not in have]
         if missing:
             with self._database.write() as connection:

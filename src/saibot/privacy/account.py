@@ -48,6 +48,7 @@ class Charge:
     new_version: bool = False
     rows_per_individual: int = 1
     aside: Decimal | None = None  # of the cap's delta, for finding keys; None: what this charge takes, if it is the first
+    once_for: str | None = None  # digest of what `release` is asked about; a second charge for that release is refused
 
     @property
     def set_aside(self) -> Decimal:

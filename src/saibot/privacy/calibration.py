@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import math
 
-from scipy.optimize import brentq
-from scipy.special import chdtri, log_ndtr, ndtr
-
 from saibot.errors import UnsupportedPlan
 from saibot.privacy.budget import Budget, plain
 
@@ -23,6 +20,8 @@ _GUARD = 1e-9
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """The smallest delta at which a mu-GDP release is (epsilon, delta)-DP. Tight for the continuous Gaussian."""
+    from scipy.special import log_ndtr, ndtr  # here, as everywhere in this folder: reading needs no arithmetic
+
     if mu <= 0:
         return 0.0
     upper = mu / 2 - epsilon / mu
@@ -33,6 +32,8 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """The smallest epsilon at which a mu-GDP release is (epsilon, delta)-DP."""
+    from scipy.optimize import brentq
+
     if mu <= 0 or gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     if delta <= 0:  # no Gaussian is pure; the curve only underflows to 0
@@ -66,6 +67,8 @@ def calibrated_mu(budget: Budget, calibration: str, *, touched: int) -> float:
 
 def analytic_mu(budget: Budget, *, touched: int, steps: int = STEPS_PER_SIGMA) -> float:
     """The largest mu whose *integer* release is (epsilon, delta)-DP; `touched` as in `certified_delta`."""
+    from scipy.optimize import brentq
+
     if budget.pure:
         raise UnsupportedPlan("the Gaussian needs delta > 0.", hint="With delta = 0, Laplace noise is used.")
     epsilon, delta = float(budget.epsilon), float(budget.delta)
@@ -94,6 +97,8 @@ def certified_delta(mu: float, epsilon: float, *, touched: int, steps: float, ta
     t-quantile of chi_T and h = R^2/(8 S^2): delta <= e^k (delta(mu, epsilon - h - k) + t), for every t in (0, 1); t is
     taken as a small part of `target`, which is where the bound is near its minimum.
     """
+    from scipy.special import chdtri
+
     tail = max(target, 1e-300) * 1e-6
     k = touched / (8 * steps**2)
     if k > 100:

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from typing import Any
 
-from scipy.special import erfinv, expit, ndtri
-
 from saibot.errors import InvalidBudget, LedgerConflict, SaibotError
 from saibot.privacy.budget import EXACT, Budget, exact_decimal, plain
 from saibot.privacy.calibration import STEPS_PER_SIGMA, certified_delta
@@ -234,6 +232,8 @@ def _lost_to(aside: Decimal) -> float:
 
 def pure_mu(epsilon: Decimal) -> float:
     """The least mu for which every epsilon-DP release is mu-GDP: 2 Phi^-1(e^epsilon / (1 + e^epsilon)), rounded up."""
+    from scipy.special import erfinv, expit, ndtri  # here, as everybody who reads a document loads this module
+
     exact = float(epsilon)
     # Two ways to write the same: below 1, the probability is so close to 1/2 that a float would lose epsilon in it.
     mu = 2 * 2**0.5 * erfinv(math.tanh(exact / 2)) if exact < 1 else -2 * ndtri(expit(-exact))

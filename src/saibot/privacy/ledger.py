@@ -55,6 +55,13 @@ class Ledger:
             rows = entries_of(db, "WHERE c.dataset = ? AND c.release = ? AND r.digest IS NOT NULL", (dataset, release))
         return rows[-1] if rows else None
 
+    def answered_for(self, dataset: str, release: bytes) -> str | None:
+        """The digest that a release which is charged once was asked about, finished or not; None before it is charged."""
+        query = "SELECT once_for FROM charge WHERE dataset = ? AND release = ? AND once_for IS NOT NULL"
+        with self._file.reading() as db:
+            row = db.execute(query, (dataset, release)).fetchone()
+        return None if row is None else str(row[0])
+
     def changed(self, source: bytes, *, dataset: str, entry: LedgerEntry | None = None) -> bool:
         """Whether rows are others than an entry's, or than those of the dataset's last release. For the provider alone."""
         where, value = ("id = ?", entry.number) if entry is not None else ("dataset = ?", dataset)
@@ -92,10 +99,11 @@ class Ledger:
             events = json.dumps([event.to_json() for event in priced])
             asked = json.dumps(charge.asked.to_json())
             share = (charge.share.split, charge.share.part) if charge.share else (None, None)
+            said = (asked, events, now, charge.once_for)
             cursor = db.execute(
-                "INSERT INTO charge (account, dataset, edition, split, part, source, release, asked, events, created) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (charge.account, charge.dataset, edition, *share, charge.source, charge.release, asked, events, now),
+                "INSERT INTO charge (account, dataset, edition, split, part, source, release, asked, events, created, "
+                "once_for) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (charge.account, charge.dataset, edition, *share, charge.source, charge.release, *said),
             )
             number = cursor.lastrowid
             assert number is not None
@@ -216,6 +224,13 @@ class Ledger:
                 f"{charge.dataset!r} is on the account {elsewhere[0]!r}; it cannot be moved to {charge.account!r}.",
                 hint=f'Write account = "{elsewhere[0]}" into the card, or give other individuals another dataset name.',
             )
+        if charge.once_for is not None:
+            again = "SELECT 1 FROM charge WHERE dataset = ? AND release = ? LIMIT 1"
+            if db.execute(again, (charge.dataset, charge.release)).fetchone() is not None:
+                raise LedgerConflict(
+                    f"this was charged to {charge.account!r} before, and is answered once.",
+                    hint="If it is being answered at this moment, ask again later: the same answer is then handed out.",
+                )
         _check_keys(charge, earlier, aside)
         if not within([*earlier, (charge.share, charge.events_for(unit))], cap, aside):
             raise BudgetExceeded(

@@ -20,7 +20,7 @@ from saibot.privacy.budget import Budget
 from saibot.privacy.events import event_from_json
 from saibot.privacy.neighbours import Neighbours
 
-VERSION = 3
+VERSION = 4
 _SCHEMA = """
 CREATE TABLE secret (id INTEGER PRIMARY KEY CHECK (id = 1), hash_key BLOB NOT NULL);
 CREATE TABLE account (
@@ -29,7 +29,7 @@ CREATE TABLE account (
 CREATE TABLE charge (
     id INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT NOT NULL REFERENCES account(name), dataset TEXT NOT NULL,
     edition INTEGER NOT NULL, split TEXT, part TEXT, source BLOB NOT NULL, release BLOB NOT NULL, asked TEXT NOT NULL,
-    events TEXT NOT NULL, created TEXT NOT NULL);
+    events TEXT NOT NULL, created TEXT NOT NULL, once_for TEXT);
 CREATE TABLE receipt (
     charge INTEGER PRIMARY KEY REFERENCES charge(id), digest TEXT NOT NULL, created TEXT NOT NULL);
 CREATE TABLE split (
@@ -82,7 +82,8 @@ INSERT INTO account SELECT account, neighbours, NULL, cap_epsilon, cap_delta, cr
     SELECT *, row_number() OVER (PARTITION BY account ORDER BY name <> account, created, name) AS place FROM moved)
     WHERE place = 1;
 INSERT INTO charge
-    SELECT c.id, m.account, c.dataset, c.edition, NULL, NULL, c.source, c.release, c.asked, c.events, c.created
+    SELECT c.id, m.account, c.dataset, c.edition, NULL, NULL, c.source, c.release, c.asked, c.events, c.created,
+        NULL
     FROM charge_1 c JOIN moved m ON m.name = c.dataset ORDER BY c.id;
 INSERT INTO receipt SELECT * FROM receipt_1;
 DROP TABLE moved;
@@ -91,7 +92,9 @@ DROP TABLE moved;
 )
 # Version 2 had no part of delta set aside for finding keys, and its accounts have none: their releases were priced without.
 _FROM_2 = "ALTER TABLE account ADD COLUMN cap_keys TEXT NOT NULL DEFAULT '0';"
-_UPDATES = {0: _SCHEMA + _APPEND_ONLY, 1: _FROM_1, 2: _FROM_2}
+# Version 3 had no releases that are charged once and never again.
+_FROM_3 = "ALTER TABLE charge ADD COLUMN once_for TEXT;"
+_UPDATES = {0: _SCHEMA + _APPEND_ONLY, 1: _FROM_1, 2: _FROM_2 + _FROM_3, 3: _FROM_3}
 
 
 class LedgerFile:

@@ -45,10 +45,20 @@ class NoiseSource(Protocol):
         ...
 
 
+def _opendp() -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    return dp
+
+
 class OpenDPNoise:
     """Exact integer noise from OpenDP. `done` hears how many entries are finished."""
 
     simulated = False
+
+    def __init__(self) -> None:
+        _opendp()  # where it is not installed this is said now, before anything is charged
 
     def gaussian(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray:
         return _run(gaussian_measurement(scale), values, done)
@@ -57,9 +67,7 @@ class OpenDPNoise:
         return _run(laplace_measurement(scale), values, done)
 
     def choose(self, scores: np.ndarray, sensitivity: int, epsilon: float) -> int:
-        import opendp.prelude as dp
-
-        dp.enable_features("contrib")
+        dp = _opendp()
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
         scale = 2 * sensitivity / epsilon
         # This measure has Gumbel noise. With `max_divergence` it would be exponential, which costs twice the mu.
@@ -75,6 +83,7 @@ class ExactNoise(OpenDPNoise):
     """What releases get: OpenDP's noise, and from `many` values on the same law drawn in bulk."""
 
     def __init__(self, many: int = MANY) -> None:
+        super().__init__()
         self._many = many
 
     def gaussian(self, values: np.ndarray, scale: float, done: Callable[[int], None]) -> np.ndarray:
@@ -92,17 +101,13 @@ class ExactNoise(OpenDPNoise):
 @lru_cache(maxsize=64)
 def gaussian_measurement(scale: float) -> Any:
     """OpenDP's discrete Gaussian on vectors of 64-bit integers. (T=int would mean 32 bits, which saturate silently.)"""
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
+    dp = _opendp()
     return dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=scale)
 
 
 @lru_cache(maxsize=64)
 def laplace_measurement(scale: float) -> Any:
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
+    dp = _opendp()
     return dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale=scale)
 
 

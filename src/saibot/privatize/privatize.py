@@ -120,7 +120,7 @@ def _release(
     ledger.check(*charges_of(parts, resolved, ledger, share))
     found = [_read(ready, progress) for ready in parts]
     progress("looking for known rows", None)
-    samples = _samples(parts, ledger, found[0].rows)
+    samples = samples_in(parts, ledger, found[0].rows)
     notes = _doubts(parts, charge, ledger, found, samples, as_written)
     changed = tuned_fields(request.card, charge.account, ledger)
     if changed:
@@ -165,7 +165,7 @@ def _release(
     return (replace(released[0], notes=said), *released[1:])
 
 
-def _samples(parts: Sequence[Prepared], ledger: Ledger, rows: int) -> list[Sample]:
+def samples_in(parts: Sequence[Prepared], ledger: Ledger, rows: int) -> list[Sample]:
     """What the rows look like, to recognise them; whichever keys they are released by."""
     first = parts[0].rows
     columns = [column.column for column in first.columns]

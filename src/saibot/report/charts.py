@@ -142,8 +142,11 @@ def gains(candidates: Sequence[RankedEntry]) -> Spec:
     )
 
 
-def path(stages: Sequence[Stage]) -> Spec:
-    """R² step by step, on the training rows and, where there are any that noise leaves readable, on the held-out ones."""
+def path(stages: Sequence[Stage], *, by_held_out: bool) -> Spec:
+    """R² step by step, on the training rows and, where there are any that noise leaves readable, on the held-out ones.
+
+    Numbers stand at the points that the answer goes by: `by_held_out`, or else those of the training rows.
+    """
     rows = []
     for place, stage in enumerate(stages):
         for r2, kind in ((stage.model.train_r2, "training rows"), (stage.readable, "held-out rows")):
@@ -160,7 +163,7 @@ def path(stages: Sequence[Stage]) -> Spec:
 
     def told(look: Spec, colour: str) -> Spec:
         return {
-            "transform": [{"filter": f"datum.rows == '{list(drawn)[-1]}'"}],
+            "transform": [{"filter": f"datum.rows == '{'held-out' if by_held_out else 'training'} rows'"}],
             "mark": {"type": "text", "align": "left", "dx": 9, "dy": -7, **look},
             "encoding": {"text": {"field": "told"}, "color": {"value": colour}},
         }

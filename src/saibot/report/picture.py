@@ -62,7 +62,7 @@ class Picture:
 
 def result_picture(view: ResultView) -> Picture:
     """R² step by step, and beside it every candidate's gain with its interval."""
-    panels = {"R² step by step": charts.path(view.path)}
+    panels = {"R² step by step": charts.path(view.path, by_held_out=view.by_held_out)}
     if view.entries:
         panels["gain in R² of each candidate by itself, with its interval"] = charts.gains(view.entries[:MOST_CANDIDATES])
     how = "private request: its own noise is in every number" if view.private else "local request: its own numbers are exact"

@@ -125,7 +125,7 @@ class ResultView:
 
     @property
     def path_chart(self) -> charts.Spec | None:
-        return charts.path(self.path) if len(self.path) > 1 else None
+        return charts.path(self.path, by_held_out=self.by_held_out) if len(self.path) > 1 else None
 
     @property
     def worth_heads(self) -> tuple[str, ...]:
@@ -195,13 +195,30 @@ def rows_of(view: ResultView) -> list[list[str | float | None]]:
 
 
 def coefficient_rows(result: Result) -> list[tuple[str, float, float | None, float | None]]:
-    """The model's coefficients in original units with their intervals, the intercept first, then own features."""
+    """The model's coefficients in original units with Fieller's intervals, the intercept first, then own features."""
+    return [row[:4] for row in all_coefficient_rows(result)]
+
+
+COEFFICIENT_COLUMNS = (
+    *("column", "coefficient", "lower", "upper"),
+    *("exact_lower", "exact_upper", "bound_lower", "bound_upper"),
+)
+End = float | None
+CoefficientRow = tuple[str, float, End, End, End, End, End, End]
+
+
+def all_coefficient_rows(result: Result) -> list[CoefficientRow]:
+    """The same with the estimate's exact error, and with the paper's bound, where there are these."""
     model = result.model
     if model is None:
         return []
-    named = [(name, value, model.intervals.get(name)) for name, value in model.coefficients.items()]
-    lines = [("intercept", model.intercept, model.intercept_interval), *named]
-    return [(name, value, *(pair or (None, None))) for name, value, pair in lines]
+    open_ends = (None, None)
+    fieller = model.intervals | ({"": model.intercept_interval} if model.intercept_interval else {})
+    rows = []
+    for name, value in {"": model.intercept, **model.coefficients}.items():
+        ends = [pairs.get(name) or open_ends for pairs in (fieller, model.exact_intervals, model.bounds)]
+        rows.append((name or "intercept", value, *ends[0], *ends[1], *ends[2]))
+    return rows
 
 
 def result_csv(view: ResultView) -> str:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import secrets
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -74,6 +74,7 @@ class Corpus:
         self._index = CorpusIndex(folder)
         self._contents = self._index.contents()
         self._shards: dict[str, ShardRows] = {}
+        self.hidden: frozenset[str] = frozenset()  # digests of sketches that whoever asks may not know of
         self._factors: dict[str, SharedFactors] = {}
         self._domains: dict[str, KeyDomain] = {}  # by digest, those with coarser levels
         self._provider: str | None = None
@@ -122,15 +123,40 @@ class Corpus:
         found._provider = provider
         return found
 
+    def without(self, digests: Collection[str]) -> Self:
+        """The same corpus for somebody who may not know of these sketches: no row of theirs is in any shard."""
+        found = self.for_provider(self._provider)
+        found.hidden, found._shards = frozenset(digests), {}
+        return found
+
     def __reduce__(self) -> tuple[object, ...]:
         """Copied and pickled as the folder that it is: it is opened again, elsewhere too."""
-        return _opened_for, (type(self), self.folder, self._provider)
+        return _opened_for, (type(self), self.folder, self._provider, self.hidden)
 
     def shards(self, id: str) -> list[ShardRows]:
         """The shards of one key domain, mapped."""
+        return [self.shard(name) for name in self.shard_names(id)]
+
+    def readable_shards(self, id: str) -> Iterator[ShardRows]:
+        """The same without those that are damaged."""
+        for name in self.shard_names(id):
+            with suppress(InvalidInput):
+                yield self.shard(name)
+
+    def shard_names(self, id: str) -> list[str]:
+        """The files of these, as whoever asks must see them."""
         shared = self.factors(id) if self._provider is not None else None
         group = shared.group_of(self._provider) if shared is not None else None
-        return [self._open(name) for name in self.files.get(variant(id, group), [])]
+        return self.files.get(variant(id, group), [])
+
+    def shard(self, name: str) -> ShardRows:
+        """A shard by the name of its file, mapped."""
+        if name not in self._shards:
+            self._shards[name] = open_shard(self.shard_path(name)).without(self.hidden)
+        return self._shards[name]
+
+    def shard_path(self, name: str) -> Path:
+        return self.folder / "shards" / name
 
     def digests_with(self, id: str) -> list[str]:
         """The sketches with this key domain, in order."""
@@ -162,7 +188,7 @@ class Corpus:
         for name in self.files.get(id, []):
             if most is not None and len(found) >= most:
                 break
-            shard = self._open(name)
+            shard = self.shard(name)
             for digest, share in zip(shard.text["digest"].tolist(), shard.numbers["reliability"].tolist(), strict=True):
                 found[digest] = max(found.get(digest, 0.0), share)
         return found
@@ -214,7 +240,7 @@ class Corpus:
         kept, stale = [], []
         for id, files in self.files.items():
             for name in files:
-                rows = self._open(name)
+                rows = self.shard(name)
                 keep = rows.text["digest"] != digest
                 if not keep.all():
                     stale.append(name)
@@ -226,7 +252,7 @@ class Corpus:
 
     def merge(self, id: str, names: list[str]) -> None:
         """One shard in the place of several of a key domain: a corpus that grows sketch by sketch stays quick to open."""
-        parts = [self._open(name) for name in names]
+        parts = [self.shard(name) for name in names]
         if len({part.factors for part in parts}) == 1:  # else bare values of an experiment stand beside improved ones
             self._change([(id, concatenate(parts))], without_shards=names)
 
@@ -315,7 +341,7 @@ class Corpus:
         rows = self._packed(id, [(sketch, self._plain(sketch)) for sketch in late], shared) if late else []
         files = []
         for key, name in prepared.files:
-            part = self._open(name)
+            part = self.shard(name)
             keep = np.isin(part.text["digest"], sorted(then - now), invert=True)
             files += [(key, name)] if keep.all() else []
             rows += [(key, part.take(keep))] if keep.any() and not keep.all() else []
@@ -354,7 +380,7 @@ class Corpus:
         return {id: replace(one, withdrawn=True) for id, one in taught.items()}
 
     def _of_everybody(self, id: str) -> list[ShardRows]:
-        return [self._open(name) for name in self.files.get(id, [])]
+        return [self.shard(name) for name in self.files.get(id, [])]
 
     def _stored(self, digest: str) -> Sketch | None:
         with suppress(InvalidSketch, OSError):  # bare values of an experiment, or it is being withdrawn
@@ -364,16 +390,11 @@ class Corpus:
     def _listed(self, part: str) -> KeyDomain | None:
         for id in self.key_ids:
             if part in (parts := id.split("+")):
-                digests = (str(shard.text["digest"][0]) for shard in self.shards(id) if len(shard))
+                digests = (str(shard.text["digest"][0]) for shard in self.readable_shards(id) if len(shard))
                 for digest in digests:
                     with suppress(InvalidSketch, OSError):  # bare values of an experiment, or it is being withdrawn
                         return listed_domain(self.sketch(digest), parts.index(part))
         return None
-
-    def _open(self, name: str) -> ShardRows:
-        if name not in self._shards:
-            self._shards[name] = open_shard(self._shard_path(name))
-        return self._shards[name]
 
     @cached_property
     def _names(self) -> dict[str, str]:
@@ -421,16 +442,13 @@ class Corpus:
 
     def _write(self, id: str, rows: ShardRows) -> tuple[str, str]:
         name = f"{secrets.token_hex(8)}.arrow"
-        write_shard(self._shard_path(name), rows)
+        write_shard(self.shard_path(name), rows)
         return id, name
 
     def _delete_shards(self, names: Iterable[str]) -> None:
         for name in names:
             self._shards.pop(name, None)
-            self._shard_path(name).unlink(missing_ok=True)
-
-    def _shard_path(self, name: str) -> Path:
-        return self.folder / "shards" / name
+            self.shard_path(name).unlink(missing_ok=True)
 
     def _factor_path(self, version: str) -> Path:
         return self.folder / "factors" / f"{version}.arrow"
@@ -441,5 +459,5 @@ def variant(id: str, group: int | None) -> str:
     return id if group is None else f"{id}@{group}"
 
 
-def _opened_for(kind: type[Corpus], folder: Path, provider: str | None) -> Corpus:
-    return kind(folder).for_provider(provider)
+def _opened_for(kind: type[Corpus], folder: Path, provider: str | None, hidden: frozenset[str]) -> Corpus:
+    return kind(folder).for_provider(provider).without(hidden)

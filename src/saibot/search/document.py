@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from saibot.domains import generated_domain
 from saibot.errors import InvalidDomain, InvalidInput
-from saibot.search.coefficients import INTERCEPT, coefficient_intervals
+from saibot.search.coefficients import INTERCEPT, CoefficientIntervals, coefficient_intervals
 from saibot.search.found import Found, SearchResult
 from saibot.search.request import SearchRequest
 from saibot.search.state import State
@@ -153,7 +153,7 @@ def _model(request: SearchRequest, found: SearchResult, final: State, lookups: d
         name: float(slope) * units[target].scale / units[name].scale
         for name, slope in zip(explaining, final.theta(), strict=True)
     }
-    intervals: dict[str, Pair] = {}
+    intervals = CoefficientIntervals()
     if found.table is not None:
         sure = found.interval_confidence
         intervals = coefficient_intervals(found.table, request.terms.units, lookups, confidence=sure)
@@ -163,6 +163,8 @@ def _model(request: SearchRequest, found: SearchResult, final: State, lookups: d
         lookups=tuple(lookups),
         coefficients=coefficients,
         intercept=means[target] - sum(slope * means[name] for name, slope in coefficients.items()),
-        intercept_interval=intervals.pop(INTERCEPT, None),
-        intervals=intervals,
+        intercept_interval=intervals.fieller.pop(INTERCEPT, None),
+        intervals=intervals.fieller,
+        exact_intervals=intervals.exact,
+        bounds=intervals.bound,
     )

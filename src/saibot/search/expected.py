@@ -6,8 +6,9 @@ raw means' gain is what a requester gets who asks the provider for more, and mus
 noise leaves open of both sides (mathematics.md, "Shared factors"), where most tables have little to do with a request and a
 few have much. Candidates are ordered by the sum of both: what they give now, and what they would give (docs/quality.md).
 
-Shards keep neither counts nor levels, so `Expectations` reads them from the sketches, of the candidates whose usable gain is
-largest. Where nothing was learned of a key domain, the same model has no factors.
+That needs what a sketch says of each key at every level. Shards of values that factors helped keep it beside them; for other
+values, and for those of a provider's own requests, `Expectations` reads it from the sketches. Either way it is done for the
+candidates whose usable gain is largest. Where nothing was learned of a key domain, the same model has no factors.
 """
 
 from __future__ import annotations
@@ -25,14 +26,16 @@ from saibot.estimate.factors import (
     expected_gains,
     variance_within,
 )
+from saibot.search.candidate import Candidate, Group
 from saibot.search.corpus import SHARED, Corpus
-from saibot.search.engine import Board, Candidate, Engine, Group
+from saibot.search.engine import Best
 from saibot.search.key_maps import View
+from saibot.search.packed_rows import READINGS
 from saibot.search.shared_factors import key_tree
 from saibot.search.state import State
 
 QUANTILE = 1.0  # of the usable gain's lower bound: milder than where it ranks alone
-CONSIDERED = 300  # candidates whose sketches are read
+CONSIDERED = 300  # candidates that are looked at so closely
 
 
 @dataclass(frozen=True)
@@ -52,20 +55,19 @@ class _Known:
 
 
 class Expectations:
-    """Expected gains of a search's best candidates, from their sketches, each of which is read once."""
+    """Expected gains of a search's best candidates; a sketch that has to be read for it is read once."""
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
         self._read: dict[tuple[str, str], _Known | None] = {}
 
-    def order(self, engine: Engine, board: Board, state: State, most: int) -> list[tuple[int, float]]:
-        """The numbers of the first candidates, each with the gain that its raw means are expected to have."""
-        numbers = np.array(engine.first(board, max(most, CONSIDERED)), dtype=np.intp)
-        raw, usable = self._gains(state, [engine.group(int(i)) for i in numbers], np.asarray(board.gain[numbers]))
+    def order(self, best: Best, state: State, most: int, *, new_keys: bool) -> list[tuple[int, float]]:
+        """The places of the first among the best, each with the gain that its raw means are expected to have."""
+        raw, usable = self._gains(state, best.groups, best.board.gain)
         # On new keys both are less: a slope fits the keys that it was learned from better than others.
-        flattery = 2 * board.flattery(numbers) if engine.for_new_keys else 0.0
-        best = np.argsort(-(raw + usable - flattery), kind="stable")[:most]
-        return [(int(numbers[i]), float(raw[i])) for i in best]
+        flattery = 2 * best.board.flattery(np.arange(len(best.groups))) if new_keys else 0.0
+        first = np.argsort(-(raw + usable - flattery), kind="stable")[:most]
+        return [(int(place), float(raw[place])) for place in first]
 
     def _gains(self, state: State, groups: Sequence[Group], usable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of raw means and of values. Of several features together the best one's, or all their values' if that is more."""
@@ -99,6 +101,8 @@ class Expectations:
     def _known(self, candidate: Candidate) -> _Known | None:
         if candidate.via is not None or candidate.dataset.startswith(SHARED):
             return None
+        if (kept := self._of_shard(candidate)) is not None:
+            return kept
         name = candidate.digest, candidate.shard.factors
         if name not in self._read:
             try:
@@ -106,6 +110,15 @@ class Expectations:
             except InvalidSketch:  # no file: a corpus of bare values, or it is being withdrawn
                 self._read[name] = None
         return self._read[name]
+
+    def _of_shard(self, candidate: Candidate) -> _Known | None:
+        """As the shard keeps it beside the values; None where it does not."""
+        shard = candidate.shard
+        if READINGS not in shard.extra or not shard.factors:
+            return None
+        shared, group = self._corpus.factors_of(shard.factors)
+        readings = Readings.unpacked(shard.extra[READINGS][candidate.row][None], shared.tree)
+        return None if readings is None else _Known({candidate.feature: 0}, readings, shared.of_group(group))
 
     def _of_sketch(self, digest: str, factors: str) -> _Known:
         sketch = self._corpus.sketch(digest)

@@ -25,16 +25,16 @@ from scipy.special import ndtri
 
 from saibot.estimate.intervals import GainInterval, coefficient_interval, gain_interval, new_key_gain
 from saibot.estimate.quadratic import Sampling
-from saibot.search.engine import Candidate
+from saibot.search.candidate import Candidate
 from saibot.search.found import Found
 from saibot.search.key_maps import View
+from saibot.search.parts import silent
 from saibot.search.potential import signal_share
 from saibot.semiring import Fit, Moments
 from saibot.wire import SearchOptions
 from saibot.wire.result import Pair
 
 UNTOLD = 0.5  # relative variance of the share of signal: beyond it, what raw means would give is anybody's guess
-SILENT = 0.02  # least share of a feature's spread that must be signal for its values to say anything
 
 
 @dataclass(frozen=True)
@@ -107,16 +107,10 @@ def describe(
         via=first.via,
         features=tuple(candidate.feature for candidate in candidates),
         units=tuple(candidate.units for candidate in candidates),
-        unit=tuple(str(candidate.shard.text["unit"][candidate.row]) for candidate in candidates),
+        unit=tuple(candidate.shard.cell("unit", candidate.row) for candidate in candidates),
         spread=tuple(candidate.number("spread") for candidate in candidates),
         factors=candidates[0].shard.factors,
     )
-
-
-def silent(spread: np.ndarray, reliability: np.ndarray) -> np.ndarray:
-    """Which features are all noise at their key: they do not vary, or next to nothing of it is signal."""
-    answer: np.ndarray = (spread <= 1e-15) | (reliability < SILENT)
-    return answer
 
 
 def _note(candidates: Sequence[Candidate], gain: GainInterval, *, told: bool) -> str:
@@ -225,10 +219,13 @@ class _Regression:
         Of several features, each part of the gain is scaled by its own share of signal. A private request's gain is about
         this very table, so its error leaves out chance; but the provider's noise meets what the values do not explain of
         each key by chance all the same, in proportion to its part of their spread.
+
+        Values that shared factors helped show more of what tables have in common than of what is a table's own, and a
+        request may depend on the two differently. So the slope on what noise hides is as uncertain as it is large.
         """
         counts = np.maximum(self.moments.counts, 0.0)
         keys = max(int(np.count_nonzero(counts > 0)), 1)
-        parts, shares, variances = [], [], []
+        parts, shares, variances, hidden = [], [], [], []
         for i, candidate in enumerate(candidates):
             column, slope = self.values[:, i - self.added], float(self.full[i - self.added])
             deviation = column - counts @ column / max(counts.sum(), 1e-300)
@@ -237,13 +234,14 @@ class _Regression:
             parts.append(slope**2 * float(counts @ deviation**2))
             shares.append(float(share))
             variances.append(float(variance))
+            hidden.append((1 - float(share)) ** 2 if candidate.shard.factors else 0.0)
         if max(variances) > UNTOLD:
             return None
         if not gain.value > 0 or self.tss <= 0:
             return 0.0, 0.0, gain.upper
         weights = np.array(parts) / max(sum(parts), 1e-300)
         ratio = max(float(weights @ (1 / np.array(shares) / (1 + np.array(variances)))), 1.0)
-        provider = float(weights**2 @ np.array(variances)) / 4  # relative variance of the root
+        provider = float(weights**2 @ (np.array(variances) / 4 + np.array(hidden)))  # relative variance of the root
         request = _root_variance(gain.value, gain.error)
         if private:
             request += (1 - float(weights @ np.array(shares))) * _root_variance(gain.value, self.whole_error.sampling_error)

@@ -13,10 +13,12 @@ import numpy as np
 from scipy.special import fdtri, stdtrit
 
 from saibot.estimate.intervals import r2_interval, stop_quantile
+from saibot.search.board import Board
+from saibot.search.candidate import Candidate, Group, identity
 from saibot.search.corpus import Corpus
 from saibot.search.denoise import training_state
-from saibot.search.engine import Board, Candidate, Engine, Group, identity
-from saibot.search.explain import Table, describe, silent
+from saibot.search.engine import Engine
+from saibot.search.explain import Table, describe
 from saibot.search.found import Found, SearchResult, TakenStep
 from saibot.search.rankings import Ordered, ranking_named
 from saibot.search.request import SearchRequest, Working
@@ -60,6 +62,7 @@ class Greedy:
             interval_confidence=options.interval,
             final=work.train,
             table=work.table(),
+            notes=work.engine.left_out,
         )
 
 
@@ -137,23 +140,23 @@ class _GreedySearch:
             return None
         taken = {step.found.identity for step in self.steps}
         ordered: Ordered = self._ordered(self.train, self.options.shown + len(taken))
-        board, order = ordered.board, ordered.first
+        best, order = ordered.best, ordered.first
         table = self.table()
         if first:
             shown = order[: self.options.shown]
-            self.ranked = tuple(self._described(table, self.engine.group(i), gain) for i, gain in shown)
-            self.dropped = (*explain_dropped(self.engine, board, self.corpus), *self._refused)
-        left = [(number, expected) for number, expected in order if identity(self.engine.group(number)) not in taken]
+            self.ranked = tuple(self._described(table, best.groups[place], gain) for place, gain in shown)
+            self.dropped = (*best.aside(), *explain_unreachable(self.engine, self.corpus), *self._refused)
+        left = [(place, expected) for place, expected in order if identity(best.groups[place]) not in taken]
         # The first whose gain is clear: a best guess may put one before it whose gain is not.
-        sure = [(number, expected) for number, expected in left if accepted(board, number, len(self), self.options)]
-        for number, expected in sure if not (first and self.options.always_first) else ():
-            group = self.engine.group(number)
+        sure = [(place, expected) for place, expected in left if accepted(best.board, place, len(self), self.options)]
+        for place, expected in sure if not (first and self.options.always_first) else ():
+            group = best.groups[place]
             found = self._described(table, group, expected)
             # The sweep's error is an estimate: what the exact interval leaves open is not taken, whatever it says.
             if found.lower > 0 and self._helps(group):
                 return group, found, True
-        for number, expected in left[:1]:
-            group = self.engine.group(number)
+        for place, expected in left[:1]:
+            group = best.groups[place]
             return group, self._described(table, group, expected), False
         return None
 
@@ -256,23 +259,6 @@ def accepted(board: Board, chosen: int, candidates: int, options: SearchOptions)
     return bool(np.sqrt(board.gain[chosen]) > quantile * board.deviation[chosen])
 
 
-def explain_dropped(engine: Engine, board: Board, corpus: Corpus) -> tuple[Dropped, ...]:
-    """Why candidates were not taken, reason by reason."""
-    answers = []
-    own = np.zeros(len(engine), bool)
-    own[list(engine.own)] = True
-    noise = silent(engine.column("spread"), engine.column("reliability")) & ~own
-    for reason, hit in (
-        ("it is the request's own dataset", own),
-        ("its values are all noise at this key: too few rows per key for the budget", noise),
-        ("its gain is not clear of its noise", ~noise & ~own & (np.asarray(board.lower) <= 0)),
-    ):
-        numbers = np.flatnonzero(hit)
-        if len(numbers):
-            answers.append(_dropped(reason, engine, numbers))
-    return (*answers, *explain_unreachable(engine, corpus))
-
-
 def explain_unreachable(engine: Engine, corpus: Corpus) -> tuple[Dropped, ...]:
     """For each key domain that was considered in vain, why; beyond a few, what is left in one line."""
     reasons: dict[str, list[str]] = {}
@@ -281,7 +267,7 @@ def explain_unreachable(engine: Engine, corpus: Corpus) -> tuple[Dropped, ...]:
         reasons.setdefault(few, []).append(id)
     answers = []
     for why, ids in reasons.items():
-        shards = [shard for id in ids for shard in corpus.shards(id)]
+        shards = [shard for id in ids for shard in corpus.readable_shards(id)]
         names = {str(name) for shard in shards for name in shard.text["dataset"][:3]}
         reason = f"its key is no function of the request's key: {why}"
         answers.append(Dropped(reason=reason, count=sum(map(len, shards)), examples=tuple(sorted(names)[:3])))
@@ -295,9 +281,3 @@ def column_name(candidate: Candidate, state: State) -> str:
     while name in state.features:
         name, number = f"{candidate.dataset}.{candidate.feature}.{number}", number + 1
     return name
-
-
-def _dropped(reason: str, engine: Engine, numbers: np.ndarray) -> Dropped:
-    groups = [engine.group(int(i)) for i in numbers[:3]]
-    examples = tuple(f"{g[0].dataset}.{g[0].feature}" if len(g) == 1 else g[0].dataset for g in groups)
-    return Dropped(reason=reason, count=len(numbers), examples=examples)

@@ -61,4 +61,4 @@ def through(shard: ShardRows, spread: np.ndarray, bridge: str, digest: str) -> S
     values[:, :-1] = shard.values[:, :-1] @ spread.T
     names = np.array([f"{name} via {bridge}" for name in shard.text["dataset"]], dtype=object)
     via = np.full(len(shard), digest, dtype=object)
-    return ShardRows(shard.text | {"dataset": names, "via": via}, shard.numbers, values)
+    return ShardRows({**shard.text, "dataset": names, "via": via}, shard.numbers, values)

@@ -17,6 +17,7 @@ import numpy as np
 LINEAR, SQUARE = 5, 2  # columns of weights in the first pass over four rows: two own features and what goes with them
 MORE = 7  # linear columns in every further pass, when the rows are in the nearest cache
 TILE = 1024  # keys; shorter tiles are no more exact by much, and slower
+SCORED = 512  # candidates whose moments are scored as soon as they are known
 SHORT = 256  # keys up to which weights stay in registers and the nearest cache, so that one row at a time is faster
 
 
@@ -30,9 +31,9 @@ def _compiled(*, fastmath: bool | set[str] = False) -> Callable[[Any], Any]:
 
     def compile(function: Any) -> Any:
         try:
-            return numba.njit(fastmath=fastmath, nogil=True, cache=True)(function)
+            return numba.njit(fastmath=fastmath, nogil=True, error_model="numpy", cache=True)(function)
         except RuntimeError:  # nowhere to keep it: a server's installation is read-only, and its user has no home
-            return numba.njit(fastmath=fastmath, nogil=True)(function)
+            return numba.njit(fastmath=fastmath, nogil=True, error_model="numpy")(function)
 
     return compile
 
@@ -178,8 +179,37 @@ def _add(sums: np.ndarray, x0: float, x1: float, x2: float, x3: float, x4: float
     sums[6] += x6
 
 
+@_compiled()
+def swept_and_scored(
+    values: np.ndarray,
+    linear: np.ndarray,
+    square: np.ndarray,
+    linear_size: np.ndarray,
+    square_size: np.ndarray,
+    inverse: np.ndarray,
+    theta: np.ndarray,
+    facts: np.ndarray,
+    scores: np.ndarray,
+    start: int,
+    stop: int,
+) -> None:
+    """Moments and then scores of the candidates from `start` to `stop`, SCORED at a time, so that moments never leave the
+    core's own cache and no memory is asked for on the way."""
+    first, second = np.zeros((len(linear), SCORED)), np.zeros((len(square), SCORED))
+    for begin in range(start, stop, SCORED):
+        part = values[begin : min(begin + SCORED, stop)]
+        fused(part, linear, square, first, second, 0, len(part))
+        for j in range(len(linear_size)):
+            for i in range(len(part)):
+                first[j, i] *= linear_size[j]
+        for j in range(len(square_size)):
+            for i in range(len(part)):
+                second[j, i] *= square_size[j]
+        _scored(first, second, inverse, theta, facts, scores, begin, len(part))
+
+
 @_compiled(fastmath={"reassoc", "contract", "nsz"})  # not a number stays what it is
-def scored(
+def _scored(
     first: np.ndarray,
     second: np.ndarray,
     inverse: np.ndarray,
@@ -193,7 +223,8 @@ def scored(
 
     `facts`: count, residual_total, weight_total, rows_per_key / weight_total, tss, quantile, LEAST_SHARE, MOST_EXPLAINED.
     `scores` (5, N) gets gain, lower, deviation, coefficient and what candidates are ordered by, from `start` on. Loops go
-    over candidates innermost, so that several are worked on in one instruction.
+    over candidates innermost and touch few arrays each: a compiler works on several candidates in one instruction only where
+    it can see that no array it writes overlaps one it reads.
     """
     p = len(theta)
     residual_total, weight_total, per_weight, tss, quantile = facts[1], facts[2], facts[3], facts[4], facts[5]
@@ -208,28 +239,35 @@ def scored(
             for i in range(count):
                 explained_by_own[i] += factor * row[i] * other[i]
     sums, with_target, weighted, squares, weighted_squares = first[0], first[p], first[p + 1], second[0], second[1]
+    left, product, spread = np.empty(count), np.empty(count), np.empty(count)
+    for i in range(count):
+        own = squares[i] - sums[i] * one_more * sums[i]
+        rest, least = squares[i] - explained_by_own[i], least_share * own
+        rest = rest if rest > least else least
+        left[i] = rest if own > 1e-12 * (abs(squares[i]) + 1e-300) else 1.0
     for i in range(count):
         centre = sums[i] * one_more
         own = squares[i] - centre * sums[i]
-        usable = own > 1e-12 * (abs(squares[i]) + 1e-300)
-        left = squares[i] - explained_by_own[i]
-        least = least_share * own
-        left = left if left > least else least
-        left = left if usable else 1.0
-        product = with_target[i] - fitted[i] - centre * residual_total
-        product = product if usable else 0.0
+        found = with_target[i] - fitted[i] - centre * residual_total
+        product[i] = found if own > 1e-12 * (abs(squares[i]) + 1e-300) else 0.0
+    for i in range(count):
+        centre = sums[i] * one_more
         variance = weighted_squares[i] - 2 * centre * weighted[i] + centre * centre * weight_total
-        spread = np.sqrt(variance if variance > 0.0 else 0.0)
-        explained = product * product / left * per_weight
-        explained = explained if explained < most_explained else most_explained
-        scale = left * tss
-        clear = abs(product) - quantile * spread
+        spread[i] = np.sqrt(variance if variance > 0.0 else 0.0)
+    gains, lowers, end = scores[0, start : start + count], scores[1, start : start + count], start + count
+    for i in range(count):
+        clear = abs(product[i]) - quantile * spread[i]
         clear = clear if clear > 0.0 else 0.0
-        gain, lower = product * product / scale, clear * clear / scale
-        gain = gain if gain < 1.0 else 1.0
-        lower = lower if lower < 1.0 else 1.0
-        scores[0, start + i] = gain
-        scores[1, start + i] = lower
-        scores[2, start + i] = spread * np.sqrt((1.0 - explained) / scale)
-        scores[3, start + i] = product / left
-        scores[4, start + i] = 1.0 + lower if lower > 0.0 else gain * (1.0 - 1e-9)
+        scale = left[i] * tss  # divided by, not inverted: the inverse of a tiny one is infinite, and 0 times that no number
+        gain, lower = product[i] * product[i] / scale, clear * clear / scale
+        gains[i] = gain if gain < 1.0 else 1.0
+        lowers[i] = lower if lower < 1.0 else 1.0
+    deviations, coefficients, ranks = scores[2, start:end], scores[3, start:end], scores[4, start:end]
+    for i in range(count):
+        coefficient = product[i] / left[i]
+        explained = product[i] * coefficient * per_weight
+        explained = explained if explained < most_explained else most_explained
+        deviations[i] = spread[i] * np.sqrt((1.0 - explained) / (left[i] * tss))
+        coefficients[i] = coefficient
+    for i in range(count):
+        ranks[i] = 1.0 + lowers[i] if lowers[i] > 0.0 else gains[i] * (1.0 - 1e-9)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from saibot.estimate.lookup import LookupValues, lookup_values
 from saibot.search.shard import OPEN, TEXT, ShardRows, concatenate
 from saibot.search.shared_factors import SharedFactors
 from saibot.sketch import KeyDomain, Sketch
+
+READINGS = "readings"  # a further array: what a sketch says of its keys, as `Readings.packed`
 
 Domains = Callable[[Sketch], KeyDomain | None]
 """Finds the domain with the coarser levels of a sketch's key, where it is known."""
@@ -44,12 +46,16 @@ def pack(
 def pack_for_all(
     sketches: Sequence[Sketch], rows: Sequence[ShardRows], domains: Domains, shared: SharedFactors | None
 ) -> list[ShardRows]:
-    """Several sketches of one key domain: for everybody, then for each group of providers. `rows` are their plain ones."""
+    """Several sketches of one key domain: for everybody, then for each group of providers. `rows` are their plain ones.
+
+    With everybody's rows are their readings, which the best of them are looked at again by in a search.
+    """
     plain = concatenate(rows)
     if shared is None or not shared.rank:
         return [plain]
     readings = Readings.join([shared.readings(sketch, domains(sketch)) for sketch in sketches])
-    return [_improved(plain, shared.improved(readings, group), shared.name_of(group)) for group in shared.groups]
+    first, *others = [_improved(plain, shared.improved(readings, group), shared.name_of(group)) for group in shared.groups]
+    return [replace(first, extra=first.extra | {READINGS: readings.packed}), *others]
 
 
 def plain_rows(sketch: Sketch, domain: KeyDomain | None) -> ShardRows:

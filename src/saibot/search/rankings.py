@@ -14,7 +14,7 @@ from saibot.wire import RANKINGS, InvalidOption, Ranking, SearchOptions
 from saibot.wire.rankings import register
 
 if TYPE_CHECKING:  # `saibot search --help` lists the rankings and computes nothing
-    from saibot.search.engine import Board, Engine
+    from saibot.search.engine import Best, Engine
     from saibot.search.state import State
 
 __all__ = ["RANKINGS", "Order", "Ordered", "ranking_named"]
@@ -22,9 +22,9 @@ __all__ = ["RANKINGS", "Order", "Ordered", "ranking_named"]
 
 @dataclass(frozen=True)
 class Ordered:
-    """The scores of all candidates, and the numbers of the first, best first; with a best guess where there is one."""
+    """The best candidates of a step, and their places in the order of the ranking; with a best guess where there is one."""
 
-    board: Board
+    best: Best
     first: list[tuple[int, float | None]]
 
 
@@ -38,39 +38,37 @@ def ranking_named(name: str) -> Ranking:
     return RANKINGS[name]
 
 
-def _by_usable_gain(engine: Engine, options: SearchOptions) -> Order:
+def _by_gain(engine: Engine, options: SearchOptions, *, potential: bool = False) -> Order:
+    from saibot.search.board import WantedBest
+
     def order(state: State, most: int) -> Ordered:
-        board = engine.board(state, quantile=options.ranking_quantile)
-        ranked = board.of_new_keys() if engine.for_new_keys else board
-        return Ordered(board, [(number, None) for number in engine.first(ranked, most)])
+        new_keys = engine.for_new_keys
+        best = engine.best(state, WantedBest(most, options.ranking_quantile, potential=potential, new_keys=new_keys))
+        return Ordered(best, [(place, None) for place in range(len(best.groups))])
 
     return order
 
 
 def _by_potential_gain(engine: Engine, options: SearchOptions) -> Order:
-    def order(state: State, most: int) -> Ordered:
-        board = engine.board(state, quantile=options.ranking_quantile, potential=True)
-        ranked = board.of_new_keys() if engine.for_new_keys else board
-        return Ordered(board, [(number, None) for number in engine.first(ranked, most)])
-
-    return order
+    return _by_gain(engine, options, potential=True)
 
 
 def _by_expected_gain(engine: Engine, options: SearchOptions) -> Order:
-    from saibot.search.expected import QUANTILE, Expectations
+    from saibot.search.board import WantedBest
+    from saibot.search.expected import CONSIDERED, QUANTILE, Expectations
 
     if engine.key is None:  # nothing can be joined
-        return _by_usable_gain(engine, options)
+        return _by_gain(engine, options)
     expectations = Expectations(engine.corpus)
 
     def order(state: State, most: int) -> Ordered:
-        board = engine.board(state, quantile=QUANTILE)
-        return Ordered(board, [*expectations.order(engine, board, state, most)])
+        best = engine.best(state, WantedBest(max(most, CONSIDERED), QUANTILE))
+        return Ordered(best, [*expectations.order(best, state, most, new_keys=engine.for_new_keys)])
 
     return order
 
 
-USABLE = register(Ranking("usable", "the gain of the private values as they are", _by_usable_gain))
+USABLE = register(Ranking("usable", "the gain of the private values as they are", _by_gain))
 POTENTIAL = register(
     Ranking("potential", "the gain of the provider's raw means, as far as it is sure", _by_potential_gain, "potential")
 )

@@ -43,12 +43,10 @@ def scored_sweep(values: np.ndarray, base: Base, *, quantile: float) -> RankedSc
     size = min(max(-(-len(values) // (4 * cores())), LEAST_BLOCK), MOST_BLOCK)
 
     def block(start: int) -> None:
-        part = values[start : start + size]
-        first, second = np.empty((len(linear), len(part))), np.empty((len(square), len(part)))
-        kernel.fused(part, linear, square, first, second, 0, len(part))
-        first[: len(linear_size)] *= linear_size
-        second *= square_size
-        kernel.scored(first, second, inverse, theta, known, scores, start, len(part))
+        stop = min(start + size, len(values))
+        kernel.swept_and_scored(
+            values, linear, square, linear_size.ravel(), square_size.ravel(), inverse, theta, known, scores, start, stop
+        )
 
     on_threads(block, range(0, len(values), size))
     return RankedScores(*scores)

@@ -9,13 +9,14 @@ without the rows, so that what was withdrawn is really gone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from saibot.errors import InvalidInput
 from saibot.safe_arrow import mapped, read_arrow
@@ -29,11 +30,31 @@ EXTRA = "extra:"
 OPEN = "open"  # a further array of one number: 1 in rows of open tables, which are exact
 
 
+class TextColumns(Mapping[str, np.ndarray]):
+    """Columns of text as they lie in a file. One becomes an array of strings when it is asked for as a whole: a search needs
+    the names of a few rows, and a million strings take a second to make."""
+
+    def __init__(self, columns: Mapping[str, pa.StringArray]) -> None:
+        self.columns = dict(columns)
+        self._arrays: dict[str, np.ndarray] = {}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._arrays:
+            self._arrays[name] = np.array(self.columns[name].to_pylist(), dtype=object)
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
 @dataclass(frozen=True)
 class ShardRows:
     """Rows of a shard: text and numbers by name, the values (rows, keys), and further arrays (rows, width) by name."""
 
-    text: dict[str, np.ndarray]
+    text: Mapping[str, np.ndarray]
     numbers: dict[str, np.ndarray]
     values: np.ndarray
     extra: dict[str, np.ndarray] = field(default_factory=dict)
@@ -41,6 +62,31 @@ class ShardRows:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def cell(self, name: str, row: int) -> str:
+        """The text of one row."""
+        if isinstance(self.text, TextColumns):
+            return str(self.text.columns[name][row].as_py())
+        return str(self.text[name][row])
+
+    def named(self, names: Collection[str]) -> np.ndarray:
+        """Which rows are of a dataset with one of these digests or names."""
+        if not names:
+            return np.zeros(len(self), bool)
+        asked = pa.array(sorted(names), pa.string())
+        columns = self.text.columns if isinstance(self.text, TextColumns) else self.text
+        found = [pc.is_in(pa.array(columns[name], pa.string()), asked) for name in ("digest", "dataset")]
+        either: np.ndarray = pc.or_(*found).to_numpy(zero_copy_only=False)
+        return either
+
+    def without(self, digests: Collection[str]) -> ShardRows:
+        """The rows of all other sketches; the very same where there are none of these, for they are mapped, not copied."""
+        if not digests:
+            return self
+        columns = self.text.columns if isinstance(self.text, TextColumns) else self.text
+        theirs = pc.is_in(pa.array(columns["digest"], pa.string()), pa.array(sorted(digests), pa.string()))
+        chosen = ~np.asarray(theirs.to_numpy(zero_copy_only=False), dtype=bool)
+        return self if chosen.all() else self.take(chosen)
 
     def take(self, chosen: np.ndarray) -> ShardRows:
         return ShardRows(
@@ -80,7 +126,9 @@ def open_shard(path: Path) -> ShardRows:
             raise InvalidInput(f"the shard {path.name} has another format version.", hint=hint)
         if any(batch.column(name).null_count for name in (*TEXT, *NUMBERS)):
             raise ValueError("an empty cell")
-        text = {name: np.array(batch.column(name).to_pylist(), dtype=object) for name in TEXT}
+        if any(batch.column(name).type != pa.string() for name in TEXT):
+            raise ValueError("text")
+        text = TextColumns({name: batch.column(name) for name in TEXT})
         numbers = {name: _numbers(batch, name) for name in NUMBERS}
         extra = {name.removeprefix(EXTRA): _rows(batch, name) for name in batch.schema.names if name.startswith(EXTRA)}
         return ShardRows(text, numbers, _rows(batch, "values"), extra, metadata.get(b"factors", b"").decode())

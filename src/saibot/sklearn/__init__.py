@@ -11,8 +11,9 @@ try:
     import sklearn as _installed  # noqa: F401
 except ImportError:
     from saibot.errors import SaibotError
+    from saibot.extras import how_to_install
 
-    raise SaibotError("saibot.sklearn needs scikit-learn.", hint="pip install 'saibot[sklearn]'") from None
+    raise SaibotError("saibot.sklearn needs scikit-learn.", hint=how_to_install("sklearn")) from None
 
 from saibot.sklearn.augmenter import PrivateAugmenter
 from saibot.sklearn.regressor import PrivateRegressor

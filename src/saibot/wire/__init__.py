@@ -1,4 +1,4 @@
-"""What search, client and platform exchange, typed once: options, results, datasets, domains, searches, accounts.
+"""What search, client and platform exchange, typed once: options, results, datasets, domains, searches, enquiries, accounts.
 
 Types only. The commands' flags, the HTTP interface, the client's answers, the pages and result files on disk are all made
 from these, so a field that is added or renamed here is so everywhere.
@@ -8,6 +8,7 @@ from saibot.wire.about import About
 from saibot.wire.account import Account, NewToken, Role, Token
 from saibot.wire.dataset import CorpusEntry, Dataset, JoinKeyPart, ShownDataset
 from saibot.wire.domain import Domain
+from saibot.wire.enquiry import DatasetGrant, Enquire, Enquiry, EnquiryGrant, EnquiryRefusal
 from saibot.wire.factors import FactorsEntry
 from saibot.wire.options import InvalidOption, Question, SearchOptions
 from saibot.wire.rankings import RANKINGS, Ranking
@@ -24,9 +25,14 @@ __all__ = [
     "Change",
     "CorpusEntry",
     "Dataset",
+    "DatasetGrant",
     "Discovered",
     "Domain",
     "Dropped",
+    "Enquire",
+    "Enquiry",
+    "EnquiryGrant",
+    "EnquiryRefusal",
     "Entry",
     "ErrorFacts",
     "FactorsEntry",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # the command line reads these shapes, and computes nothing
 
 
 LISTED_FEATURES = 50
+Visibility = Literal["public", "restricted", "granted"]  # to everybody, to requesters, to accounts that it was granted to
 
 # Sketches have stricter classes for some of these. Here they are as people are shown them, and have names of their own:
 # JoinKey and JoinKeyPart are `sketch.Key` and `sketch.KeyPart` field by field, ShownFeature is some of `sketch.Feature`,
@@ -90,7 +91,7 @@ class Dataset(Shape):
     mechanism: str
     layout: str
     neighbours: str
-    visibility: Literal["public", "restricted"]
+    visibility: Visibility
     version: int
     digest: str
     bytes: int

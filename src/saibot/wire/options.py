@@ -36,6 +36,9 @@ class InvalidOption(InvalidInput):
         return cls(str(first["loc"][0]) if first["loc"] else "", said.removesuffix("."))
 
 
+EngineName = Literal["auto", "threads", "gpu", "spark"]
+
+
 class Options(Shape):
     """Options of a search that both a local search and a platform accept.
 
@@ -92,7 +95,24 @@ class SearchOptions(Options):
         description="Which rows a search at home ranks for: of new keys, or of known ones, beyond your own average per key. "
         "auto: new, where your rows have keys.",
     )
-    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="Where to sweep: auto, cpu or cuda.")
+    engine: EngineName = Field(
+        default="auto",
+        description="Who scores candidates: threads of this machine, its GPU, or a Spark cluster. auto: a GPU, "
+        "where there is one.",
+    )
+    master: str | None = Field(
+        default=None, description="With engine spark: the cluster, spark://HOST:PORT; else Spark's own settings say."
+    )
+
+    @model_validator(mode="after")
+    def _engine_can_do_it(self) -> Self:
+        if self.master is not None and self.engine != "spark":
+            raise ValueError("a master is the engine spark's")
+        if self.engine == "gpu" and self.whole_datasets:
+            raise ValueError("a GPU scores features one by one: whole datasets take the engine threads or spark")
+        if self.engine in ("gpu", "spark") and (self.strategy == "exhaustive" or self.join != "lookup"):
+            raise ValueError(f"the engine {self.engine} sweeps lookup joins, step by step: leave it out")
+        return self
 
     @model_validator(mode="after")
     def _first_of_what_is_ranked(self) -> Self:
@@ -115,7 +135,7 @@ class Question(Options):
         for name, field in SearchOptions.model_fields.items():
             if name not in Options.model_fields and getattr(options, name) != field.default:
                 raise InvalidInput(
-                    f"a platform does not take the option {name}: it chooses the device, takes only what is clear of its "
+                    f"a platform does not take the option {name}: it chooses the engine, takes only what is clear of its "
                     "noise, and has no rows.",
                     hint="Leave it out, or search locally.",
                 )
@@ -134,3 +154,10 @@ class Question(Options):
     def options(self) -> SearchOptions:
         """The options of this question, as the search takes them."""
         return SearchOptions(**{name: getattr(self, name) for name in Options.model_fields})
+
+    def on(self, engine: EngineName, master: str | None = None) -> SearchOptions:
+        """The same on a platform's engine; what that one cannot do is done by threads."""
+        try:
+            return self.options.but(engine=engine, master=master)
+        except InvalidOption:
+            return self.options.but(engine="threads")

@@ -197,6 +197,16 @@ class Model(Shape):
         description="Of the coefficients, each by itself; those that noise leaves open are missing.",
     )
     intercept_interval: Pair | None = Field(default=None, exclude_if=lambda interval: interval is None)
+    exact_intervals: dict[str, Pair] = Field(
+        default={},
+        exclude_if=lambda intervals: not intervals,
+        description="Estimate and exact standard error of the coefficients; the intercept is called by an empty text.",
+    )
+    bounds: dict[str, Pair] = Field(
+        default={},
+        exclude_if=lambda bounds: not bounds,
+        description="The paper's bound for all coefficients at once, of a private request; too wide on purpose.",
+    )
     family: Literal["gaussian", "binomial", "poisson"] = Field(
         default="gaussian",
         exclude_if=lambda family: family == "gaussian",

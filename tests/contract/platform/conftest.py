@@ -23,6 +23,7 @@ from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
 from saibot.sketch import Sketch, write_sketch
+from tests.support.object_store import KEYS, object_store
 from tests.support.serving import listening
 
 SHOPS = [f"{i:02d}" for i in range(1, 31)]
@@ -215,3 +216,12 @@ def golden() -> bytes:
 @pytest.fixture(scope="session")
 def start_over_http() -> Callable[[Settings], Iterator[Server]]:
     return started_over_http
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """The address of an object store that several servers share, and what is in it."""
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    with object_store() as found:
+        yield found

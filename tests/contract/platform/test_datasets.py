@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -209,7 +210,16 @@ def test_an_expired_dataset_is_gone(server: Any, make_sketch: Callable[..., Sket
     later = (date.fromisoformat(expires) + timedelta(1)).isoformat()
     monkeypatch.setattr("saibot.platform.catalog.today", lambda: later)
     assert server.client().get(f"/v1/datasets/{dataset['id']}").status_code == 404  # before any tidying
-    monkeypatch.setattr("saibot.platform.publishing.today", lambda: later)
+    noon = datetime.fromisoformat(f"{later}T12:00:00+00:00").timestamp()
+    monkeypatch.setattr("saibot.platform.storage.database.Database.moment", lambda self, connection: noon)
+    for _ in range(100):  # where it was being packed at that moment, the next look takes it out
+        server.app.state.platform.tidy()
+        if len(holding(server, dataset["digest"])) == 1:
+            break
+        time.sleep(0.1)
+    assert len(holding(server, dataset["digest"])) == 1  # the sketch itself, put by
+    in_a_week = noon + 8 * 86400
+    monkeypatch.setattr("saibot.platform.storage.database.Database.moment", lambda self, connection: in_a_week)
     server.app.state.platform.tidy()
     assert holding(server, dataset["digest"]) == []
 

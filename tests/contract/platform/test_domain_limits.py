@@ -47,6 +47,21 @@ def test_a_domain_that_nothing_uses_is_removed_with_its_file(fresh: Settings, sk
     platform.close()
 
 
+def test_the_name_of_a_domain_that_was_removed_is_not_free_for_others_nor_for_other_keys(fresh: Settings) -> None:
+    platform = open_platform(fresh)
+    clinic, other = (Caller(name, frozenset({"provider"}), f"t-{name}") for name in ("clinic", "other"))
+    platform.register_domain(clinic, "wards", 1, b"key\na\nb\n")
+    platform.domains.remove(clinic, "wards", 1)
+    for caller, keys in ((other, b"key\na\nb\n"), (other, b"key\nx\n"), (clinic, b"key\nx\n")):
+        with pytest.raises(Conflict, match="'wards' version 1 was another"):
+            platform.register_domain(caller, "wards", 1, keys)
+    assert not list((fresh.data / "sketches").rglob("*.arrow"))
+    assert platform.register_domain(clinic, "wards", 1, b"key\na\nb\n")[1]
+    platform.domains.remove(clinic, "wards", 1)
+    assert platform.register_domain(other, "wards", 2, b"key\nx\n")[1]
+    platform.close()
+
+
 def test_keys_count_against_their_provider_until_they_are_removed(fresh: Settings) -> None:
     platform = open_platform(fresh.model_copy(update={"keys_per_provider": 5}))
     caller = Caller("clinic", frozenset({"provider"}), "t")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +15,8 @@ import pytest
 
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
+from saibot.platform.jobs.process import Outcome
+from saibot.platform.jobs.runner import Runner
 from saibot.platform.service import Platform, open_platform
 from saibot.wire import Question
 from tests.support.serving import ADMIN
@@ -38,17 +43,38 @@ def test_whoever_was_served_least_of_late_comes_first_and_not_whoever_asked_firs
         ask(platform, name, sketches)
     order = []
     for seconds in (900.0, 1.0, 1.0, 1.0, 1.0):
-        row = platform.searches.next([])
+        row = platform.searches.next()
         assert row is not None
         order.append(row["account"])
-        platform.searches.count_time(row["account"], seconds)
+        platform.searches.end(row["id"], row["account"], Outcome("failed"), seconds=seconds)
     assert order == ["greedy", "modest", "modest", "greedy", "greedy"]
 
 
 def test_a_thousand_in_the_queue_of_one_do_not_hide_another(platform: Platform, sketches: dict[str, bytes]) -> None:
     for name in (*["many"] * 15, "late"):
         ask(platform, name, sketches)
-    assert platform.searches.next(["many"])["account"] == "late"  # type: ignore[index]
+    assert [platform.searches.next()["account"] for _ in range(2)] == ["many", "late"]  # type: ignore[index]
+
+
+def test_a_search_that_has_had_its_slice_gives_way_to_another_account_and_goes_on(
+    fresh: Settings, start_in_process: Any, sketches: dict[str, bytes], verbs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from saibot.platform.jobs import runner, turns
+
+    monkeypatch.setattr(turns, "SLICE_SECONDS", 0.3)
+    monkeypatch.setattr(runner, "LOOK_SECONDS", 0.1)
+    for server in start_in_process(fresh):
+        here: Platform = server.app.state.platform
+        verbs.publish(server.account("provider"), sketches["good"])
+        long, short = server.account("requester"), server.account("requester")
+        assert verbs.wait(long, verbs.ask(long, sketches["train"]).json()["id"])["status"] == "done"
+        os.kill(here.runner.workers[0].pid, signal.SIGSTOP)  # the only worker: its next search would never end
+        first = verbs.ask(long, sketches["train"]).json()["id"]
+        while long.get(f"/v1/searches/{first}").json()["status"] != "running":
+            time.sleep(0.02)
+        more = verbs.ask(long, sketches["train"]).json()["id"]
+        assert verbs.wait(short, verbs.ask(short, sketches["train"]).json()["id"])["status"] == "done"
+        assert {verbs.wait(long, id)["status"] for id in (first, more)} == {"done"}  # it was told to go on
 
 
 def test_the_limit_of_searches_holds_when_sixty_are_asked_for_at_once(
@@ -109,3 +135,11 @@ def test_an_event_stream_ends_when_its_token_does(
                 assert other.status_code == 201
                 server.admin.delete(f"/v1/tokens/{token}")
     assert not any(line.startswith("event: cancelled") for line in lines)
+
+
+@pytest.mark.parametrize(("engine", "processes"), [("auto", 4), ("spark", 2)])
+def test_searches_on_spark_which_cannot_stand_still_have_no_second_set_of_processes(
+    platform: Platform, engine: Any, processes: int
+) -> None:
+    runner = Runner(platform.searches, platform.shards, platform.catalog, platform.log, workers=2, seconds=1, engine=engine)
+    assert len(runner.workers) == processes

@@ -82,7 +82,7 @@ def test_a_cancelled_search_stops_whether_it_waits_or_runs(stage: Any, sketches:
     assert requester.delete(f"/v1/searches/{first}").status_code == 204
 
 
-def test_after_a_restart_what_ran_has_failed_and_what_waited_runs(
+def test_after_a_restart_what_ran_is_begun_again_and_what_waited_runs(
     fresh: Settings, start_in_process: Any, sketches: Bytes, verbs: Any
 ) -> None:
     for server in start_in_process(fresh):
@@ -95,9 +95,27 @@ def test_after_a_restart_what_ran_has_failed_and_what_waited_runs(
         running(requester, ran)
     for server in start_in_process(fresh):
         requester = server.client(token)
-        search = requester.get(f"/v1/searches/{ran}").json()
-        assert search["status"] == "failed" and search["error"]["code"] == "restarted"
-        assert verbs.wait(requester, waited)["status"] == "done"
+        assert [verbs.wait(requester, id)["status"] for id in (ran, waited)] == ["done", "done"]
+
+
+def test_a_search_that_ended_its_platform_three_times_is_given_up(
+    fresh: Settings, start_in_process: Any, sketches: Bytes, verbs: Any
+) -> None:
+    from saibot.platform.accounts import Caller
+    from saibot.platform.service import open_platform
+    from saibot.wire import Question
+
+    asker = Caller("asker", frozenset({"requester"}), "t")
+    for time_ in range(4):
+        platform = open_platform(fresh)
+        if time_ == 0:
+            id = platform.searches.submit(asker, sketches["train"], None, Question(target="sales")).id
+        taken = platform.searches.next()
+        assert (taken is None) == (time_ == 3)
+        found = platform.searches.show(asker, id)
+        platform.close()  # it was never started: this is the same as a kill to the queue
+    assert found.status == "failed" and found.error is not None and found.error.code == "given_up"
+    assert not list((fresh.data / "searches" / id).iterdir())
 
 
 def test_a_search_that_takes_too_long_is_stopped(
@@ -143,6 +161,16 @@ def test_a_worker_does_not_outlive_its_platform() -> None:
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     pid = int(told.stdout)
     until(lambda: not alive(pid))
+
+
+def test_a_worker_that_stands_still_does_not_outlive_its_platform_either() -> None:
+    program = (
+        "import os, signal, time; from saibot.platform.jobs.process import WorkerProcess\n"
+        "worker = WorkerProcess(); print(worker._start().pid, flush=True); worker.pause(); time.sleep(0.5)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    until(lambda: not alive(int(told.stdout)))
 
 
 def alive(pid: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tests.campaigns.kills import campaign
 
@@ -11,3 +12,8 @@ def test_what_was_acknowledged_survives_kills_and_the_campaign_goes_on_where_it_
     assert campaign(tmp_path, 4)["kills"] == 4
     found = campaign(tmp_path, 8)
     assert found["kills"] == 8 and found["acknowledged"] >= found["there"] > 0
+
+
+def test_the_same_holds_on_postgres_which_crashes_as_well(tmp_path: Path, postgres: Any) -> None:
+    found = campaign(tmp_path, 6, postgres=postgres)
+    assert found["kills"] == 6 and found["acknowledged"] >= found["there"] > 0

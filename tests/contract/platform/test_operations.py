@@ -55,3 +55,14 @@ def test_a_worker_knows_no_secrets_and_allocates_no_more_than_it_may(monkeypatch
     assert b"SAIBOT_DATABASE" not in environment and b"AWS_SECRET" not in environment and b"PATH=" in environment
     assert any(line.startswith("Max data size") and str(1 << 30) in line for line in limits.splitlines())
     assert "NoNewPrivs:\t1" in status
+
+
+def test_a_server_that_is_about_to_stop_says_so_first_and_still_answers(fresh: Settings, start_in_process: Any) -> None:
+    for server in start_in_process(fresh):
+        client = server.client()
+        assert client.get("/readyz").status_code == 200
+        server.app.state.platform.drain()
+        not_ready = client.get("/readyz")
+        assert not_ready.status_code == 503 and not_ready.json()["parts"]["started"] is False
+        answer = client.get("/v1/datasets")
+        assert answer.status_code == 200 and answer.headers["connection"] == "close"

@@ -24,6 +24,8 @@ def scene(server: Any, sketches: Bytes, make_sketch: Callable[..., Sketch], verb
     owner.put(f"/v1/domains/{domain}/1", content=b"k\na\n", headers={"Content-Type": "text/csv"})
     search = verbs.ask(asker, sketches["train"]).json()["id"]
     verbs.wait(asker, search)
+    wish = {"dataset": public["id"], "why": "more", "understood": True}
+    enquiry = asker.post("/v1/enquiries", json=wish).json()["id"]
     callers = {
         "nobody": server.client(),
         "requester": server.account("requester"),
@@ -35,6 +37,7 @@ def scene(server: Any, sketches: Bytes, make_sketch: Callable[..., Sketch], verb
         "restricted": restricted,
         "domain": domain,
         "search": search,
+        "enquiry": enquiry,
         "callers": callers,
         "owner": owner,
         "asker": asker,
@@ -44,7 +47,8 @@ def scene(server: Any, sketches: Bytes, make_sketch: Callable[..., Sketch], verb
 def verb(method: str, path: str, **more: Any) -> Callable[[httpx.Client, dict[str, Any]], httpx.Response]:
     def call(client: httpx.Client, scene: dict[str, Any]) -> httpx.Response:
         names = {name: scene[name]["id"] for name in ("public", "restricted")}
-        address = path.format(**names, domain=scene["domain"], search=scene["search"], digest=scene["restricted"]["digest"])
+        names |= {name: scene[name] for name in ("domain", "search", "enquiry")}
+        address = path.format(**names, digest=scene["restricted"]["digest"])
         return client.request(method, address, **more)
 
     return call
@@ -81,6 +85,15 @@ VERBS: dict[str, tuple[Callable[..., httpx.Response], tuple[int, int, int, int]]
     "confirm private": (verb("POST", f"/v1/datasets/{{public}}/confirm?digest={'0' * 64}"), (401, 403, 403, 422)),
     "withdraw another's": (verb("DELETE", "/v1/datasets/{public}"), (401, 403, 403, None)),
     "withdraw restricted": (verb("DELETE", "/v1/datasets/{restricted}"), (404, 403, 404, None)),
+    "list grants": (verb("GET", "/v1/datasets/{public}/grants"), (401, 403, 403, 403)),
+    "grant another's": (verb("PUT", "/v1/datasets/{public}/grants/me"), (401, 403, 403, 403)),
+    "take another's grant": (verb("DELETE", "/v1/datasets/{public}/grants/me"), (401, 403, 403, 403)),
+    "enquire": (verb("POST", "/v1/enquiries", json={"dataset": "d0"}), (401, 422, 403, 403)),
+    "list enquiries": (verb("GET", "/v1/enquiries"), (401, 200, 200, 200)),
+    "another's enquiry": (verb("GET", "/v1/enquiries/{enquiry}"), (401, 404, 404, 404)),
+    "grant another's enquiry": (verb("POST", "/v1/enquiries/{enquiry}/grant", json={"dataset": "d0"}), (401, 403, 404, 403)),
+    "refuse another's enquiry": (verb("POST", "/v1/enquiries/{enquiry}/refuse", json={"reason": "x"}), (401, 403, 404, 403)),
+    "take another's enquiry back": (verb("DELETE", "/v1/enquiries/{enquiry}"), (401, 404, 404, 404)),
     "ask": (verb("POST", "/v1/searches", json={}), (401, 415, 403, 403)),
     "list searches": (verb("GET", "/v1/searches"), (401, 200, 403, 200)),
     "show another's search": (verb("GET", "/v1/searches/{search}"), (401, 404, 403, 200)),
@@ -119,6 +132,8 @@ def test_every_route_of_the_interface_is_in_the_matrix(server: Any, scene: dict[
         call(client, scene)
     names = {
         scene["search"]: "{id}",
+        scene["enquiry"]: "{id}",
+        "grants/me": "grants/{account}",
         scene["public"]["id"]: "{id}",
         scene["restricted"]["id"]: "{id}",
         scene["restricted"]["digest"]: "{digest}",

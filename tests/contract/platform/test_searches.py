@@ -97,7 +97,7 @@ def test_the_sketches_of_a_request_are_gone_when_it_is_over(stocked: Any, sketch
         ({"features": "price"}, "features"),
         ({"rank": "best"}, "usable, potential or expected"),
         ({"strategy": "exhaustive", "joins": False}, "combinations of joins"),
-        ({"device": "cpu"}, "device"),
+        ({"engine": "threads"}, "engine"),
         ({"always_first": True}, "always_first"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 
 from saibot.errors import InvalidInput
 from saibot.platform import Settings
+from saibot.platform.accounts import Caller
 from saibot.platform.backup import backup
 from saibot.platform.service import open_platform
 from saibot.platform.storage.unavailable import StorageAway
@@ -19,8 +20,6 @@ PROVIDER = "clinic"
 
 
 def publish(settings: Settings, *contents: bytes) -> list[str]:
-    from saibot.platform.accounts import Caller
-
     platform = open_platform(settings)
     try:
         caller = Caller(PROVIDER, frozenset({"provider"}), "t")
@@ -71,7 +70,7 @@ def test_a_sketch_that_was_set_aside_is_published_again_by_command(older: tuple[
     settings, digests, _ = older
     platform = open_platform(settings)
     dataset = platform.restore_set_aside(digests[1], PROVIDER)
-    assert dataset.digest == digests[1] and dataset.visibility == "restricted" and dataset.provider == PROVIDER
+    assert dataset.digest == digests[1] and dataset.visibility == "granted" and dataset.provider == PROVIDER
     assert platform.list_set_aside() == []
     with pytest.raises(InvalidInput, match="set aside"):
         platform.restore_set_aside("0" * 64, PROVIDER)
@@ -146,3 +145,36 @@ def test_a_withdrawal_that_was_cut_off_is_no_missing_file(fresh: Settings, sketc
     platform = open_platform(fresh)
     assert platform.missing_files == 0 and platform.list_set_aside() == []
     platform.close()
+
+
+def test_a_copy_that_is_set_aside_goes_with_a_withdrawal(older: tuple[Settings, list[str], Path]) -> None:
+    settings, digests, _ = older
+    platform = open_platform(settings)  # sets the second one aside
+    (content,) = [path.read_bytes() for path in (settings.data / "sketches" / "set-aside").rglob("*.saibot")]
+    caller = Caller(PROVIDER, frozenset({"provider"}), "t")
+    dataset, _ = platform.accept(caller, content)
+    assert [one.digest for one in platform.list_set_aside()] == digests[1:]
+    platform.withdraw(caller, dataset.id)
+    assert platform.list_set_aside() == [] and stored(settings) == set(digests[:1])
+    platform.close()
+
+
+def test_looking_for_what_is_set_aside_makes_no_platform_where_none_is(fresh: Settings) -> None:
+    with pytest.raises(InvalidInput, match="no platform"):
+        open_platform(fresh, new=False)
+    assert not fresh.data.exists()
+
+
+def test_what_a_killed_backup_left_is_swept_and_what_another_is_writing_is_not(fresh: Settings, tmp_path: Path) -> None:
+    import fcntl
+
+    open_platform(fresh).close()
+    left, written = tmp_path / ".writing-backup-left", tmp_path / ".writing-backup-written"
+    left.write_bytes(b"half")
+    with written.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        backup(fresh, tmp_path / "whole.tar")
+        assert written.exists() and not left.exists() and (tmp_path / "whole.tar").exists()
+    (fresh.data / "corpus" / ".writing-index").write_bytes(b"half")
+    open_platform(fresh).close()
+    assert not list(fresh.data.rglob(".writing-*"))

@@ -190,6 +190,14 @@ def at_home(root: Path) -> None:
     asked = ("search", "--train", "mine.csv", "--target", "cost", "--key", "ward", "--key", "day", "--corpus", corpus)
     requester.type(*asked, "--card", "card.toml", "--out", "found.json", "--plot", "found.png", "--report", "found.html")
     requester.type("augment", "found.json", "mine.csv", "--corpus", corpus, "--out", "wider.csv")
+    prepared = ("--card", "card.toml", "--corpus", corpus, "--yes", "--out", "plan.json")
+    requester.type("federate", "prepare", "found.json", *prepared)
+    first, given, last = "plan-state-0.json", "given.json", "plan-state-1.json"
+    agreed = ("--epsilon", "1", "--delta", "1e-6")
+    requester.type("federate", "round", "plan.json", first, "mine.csv", "--card", "card.toml", *agreed, "--out", given)
+    requester.type("federate", "step", "plan.json", first, given, "--out", last)
+    requester.type("federate", "show", "plan.json", last)
+    requester.type("federate", "predict", "plan.json", last, "mine.csv", "--card", "card.toml", "--out", "told.csv")
     for more in (
         ["--rank", "potential", "--whole-datasets"],
         ["--rank", "expected"],
@@ -261,6 +269,13 @@ def on_a_platform(root: Path) -> None:
         requester.type(
             "searches", "cancel", requester.json("search", *asked, "--epsilon", 2, "--no-wait", "--steps", 1)["id"]
         )
+        wish = ("enquiries", "ask", listed[0]["id"], "--why", "For another ward.", "--column", "age")
+        requester.type(*wish, fails=True)  # not without a word
+        asked_for = requester.json(*wish, "--yes")["id"]
+        provider.type("enquiries", "list", "--received")
+        provider.type("enquiries", "grant", asked_for, "--dataset", listed[0]["id"])
+        provider.type("grants", "list", listed[0]["id"])
+        requester.type("enquiries", "show", asked_for)
         admin.type("backup", "backup.tar", "--data", "data")
         admin.type("restore", "backup.tar", "--data", "copy")
         admin.type("aside", "--data", "copy")
@@ -294,7 +309,7 @@ def by_page(browser: httpx.Client, tokens: list[str], search: str, dataset: str)
     places = {
         "admin": ["/admin"],
         "provider": ["/budget", f"/datasets/{dataset}/withdraw", f"/datasets/{dataset}/about", "/providers/the-provider"],
-        "requester": ["/searches", "/domains", "/domains/wards", *values],
+        "requester": ["/searches", "/domains", "/domains/wards", *values, "/enquiries", f"/datasets/{dataset}/enquire"],
     }
     for token, addresses in zip(tokens, places.values(), strict=True):
         browser.post("/sign-in", data={"csrf": code(see("/sign-in")), "token": token, "next": "/"}).raise_for_status()

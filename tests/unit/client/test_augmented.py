@@ -32,7 +32,7 @@ def search(rows, corpus, **options) -> Augmented:
     request = local_request(
         rows[:2000], test=rows[2000:], target="sales", features=["price"], keys=["shop", "day"], domains=Domains(corpus)
     )
-    return find_augmentation(request, corpus, SearchOptions(device="cpu", **options))
+    return find_augmentation(request, corpus, SearchOptions(engine="threads", **options))
 
 
 def provider_values(sketch) -> pd.Series:
@@ -201,7 +201,7 @@ def test_two_editions_of_a_dataset_get_columns_of_their_own(rows, corpus, sketch
     again = sketch_of(provider_rows(home, "shop", seed=1), card("shops-survey"), "shop")
     corpus.add([again])
     request = local_request(rows, target="sales", features=["price"], keys=["shop"], domains=Domains(corpus))
-    found = find_augmentation(request, corpus, SearchOptions(device="cpu"))
+    found = find_augmentation(request, corpus, SearchOptions(engine="threads"))
     assert len(set(found.columns)) == len(found.columns)
     wide = found.augment(rows)
     slow = LinearRegression().fit(wide[["price", *found.columns]].to_numpy(), wide.sales)
@@ -213,7 +213,7 @@ def test_two_editions_of_a_dataset_get_columns_of_their_own(rows, corpus, sketch
 def test_a_search_that_takes_nothing_still_has_a_frame_a_picture_and_a_model(rows, corpus, tmp_path):
     aimless = rows.assign(sales=np.random.default_rng(0).normal(size=len(rows)))
     request = local_request(aimless, target="sales", features=["price"], keys=["shop"], domains=Domains(corpus))
-    found = find_augmentation(request, corpus, SearchOptions(device="cpu", confidence=0.999))
+    found = find_augmentation(request, corpus, SearchOptions(engine="threads", confidence=0.999))
     assert found.columns == ()
     assert len(found.to_frame()) == 1
     found.plot(tmp_path / "nothing.png")
@@ -244,7 +244,7 @@ def test_rows_of_a_table_with_the_same_columns_are_added_and_the_model_is_that_o
     mine, theirs, held_out = rows[:8], rows[8:2000], rows[2000:]
     corpus.add([sketch_of(theirs, card("more-sales", features=facts), "shop")])
     request = local_request(mine, test=held_out, target="sales", features=["price"], keys=["shop"], domains=Domains(corpus))
-    found = find_augmentation(request, corpus, SearchOptions(device="cpu", steps=1, joins=False))
+    found = find_augmentation(request, corpus, SearchOptions(engine="threads", steps=1, joins=False))
     assert list(found.path().column[1:]) == ["rows of more-sales"]
     together = pd.concat([mine, theirs])
     slow = LinearRegression().fit(together[["price"]].to_numpy(), together.sales)
@@ -261,7 +261,7 @@ def test_after_a_union_columns_are_still_joined_to_all_rows(rows, corpus, sketch
     mine, theirs, held_out = rows[:10], rows[10:2000], rows[2000:]
     corpus.add([sketch_of(theirs, card("more-sales", features=facts), "shop")])
     request = local_request(mine, test=held_out, target="sales", features=["price"], keys=["shop"], domains=Domains(corpus))
-    found = find_augmentation(request, corpus, SearchOptions(device="cpu"))
+    found = find_augmentation(request, corpus, SearchOptions(engine="threads"))
     kinds = [step.kind for step in found.result.steps]
     assert kinds[0] == "union" and "join" in kinds
     together = found.augment(pd.concat([mine, theirs]))
@@ -293,7 +293,7 @@ def test_values_that_another_dataset_leads_to_are_joined_and_predicted_with(rows
     mean = visits.assign(income=visits.town.map(income)).groupby("shop").income.mean()
     mine = rows.assign(sales=rows.shop.map(mean) + rng.normal(0, 2, len(rows)))
     request = local_request(mine, target="sales", features=[], keys=["shop"], domains=Domains(corpus))
-    found = find_augmentation(request, corpus, SearchOptions(device="cpu", hops=True, always_first=True, steps=1))
+    found = find_augmentation(request, corpus, SearchOptions(engine="threads", hops=True, always_first=True, steps=1))
     assert found.columns == ("incomes via visits.level",)
     found.save(tmp_path / "result.json")
     again = Augmented.load(tmp_path / "result.json", Corpus(corpus.folder))
@@ -310,7 +310,7 @@ def test_two_columns_with_one_domain_are_joined_each_in_its_own_right(rows, corp
     sales = rows.shop.map(levels["shop"]) - 2 * pd.Series(target).map(levels["shop"]) + rng.normal(0, 5, len(rows))
     moved = rows.assign(to=target, sales=sales)
     request = local_request(moved, target="sales", features=[], keys=["shop", "to"], domains=Domains(corpus))
-    found = find_augmentation(request, corpus, SearchOptions(device="cpu"))
+    found = find_augmentation(request, corpus, SearchOptions(engine="threads"))
     assert list(found.to_frame().key[:2]) == ["to", "shop"]
     assert found.columns == ("shops-survey.level", "shops-survey.level.2")
     wide = found.augment(moved)
@@ -398,3 +398,6 @@ def test_the_table_of_coefficients_is_least_squares_on_the_augmented_rows(rows, 
     np.testing.assert_allclose(told.coefficient, [fitted.intercept_, *fitted.coef_], rtol=1e-5)
     assert ((told.lower < told.coefficient) & (told.coefficient < told.upper)).all()
     assert told.loc["price"].lower < 2 < told.loc["price"].upper  # what the rows were made with
+    assert ((told.exact_lower < told.coefficient) & (told.coefficient < told.exact_upper)).all()
+    np.testing.assert_allclose(told.exact_upper - told.exact_lower, told.upper - told.lower, rtol=0.05)
+    assert told.bound_lower.isna().all(), "rows of one's own have no noise to be bounded"

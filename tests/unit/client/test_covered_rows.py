@@ -21,7 +21,7 @@ def found(rows: pd.DataFrame, corpus: Corpus) -> Augmented:
     request = local_request(
         rows[:2000], test=rows[2000:], target="sales", features=["price"], keys=["shop", "day"], domains=Domains(corpus)
     )
-    return find_augmentation(request, corpus, SearchOptions(device="cpu"))
+    return find_augmentation(request, corpus, SearchOptions(engine="threads"))
 
 
 def typed(*words: str) -> tuple[int, str]:

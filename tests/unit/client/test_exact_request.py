@@ -218,3 +218,13 @@ def test_a_feature_whose_mean_is_no_number_is_refused():
     table = pd.DataFrame({"y": [1.0, 2.0, 3.0], "x": [1.7e308, 1.7e308, 1.0]})
     with pytest.raises(InvalidTable, match="'x' has a value beyond 1e\\+300"):
         local_request(table, target="y", features=["x"])
+
+
+@pytest.mark.parametrize("features", [None, ["price"]])
+@pytest.mark.parametrize("which", ["training", "test"])
+def test_a_file_with_a_header_alone_is_told_to_have_no_rows(rows, tmp_path, which, features):
+    """Not that its columns hold text, which is what a column without cells is read as."""
+    (tmp_path / "header.csv").write_text(",".join(rows.columns) + "\n")
+    tables = {"training": (tmp_path / "header.csv", None), "test": (rows, tmp_path / "header.csv")}[which]
+    with pytest.raises(InvalidTable, match=f"the {which} table has columns and no rows"):
+        local_request(tables[0], test=tables[1], target="sales", features=features, keys=KEYS)

@@ -44,7 +44,7 @@ def corpus_of(folder: Path, *sketches: Sketch) -> Corpus:
 
 
 def search(request: Any, corpus: Corpus) -> Augmented:
-    return find_augmentation(request, corpus, SearchOptions(device="cpu"))
+    return find_augmentation(request, corpus, SearchOptions(engine="threads"))
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def meeting(request, tmp_path_factory) -> dict[str, Any]:
 
 
 def ask(meeting: dict[str, Any], way: str) -> Augmented:
-    own, options = meeting["own"], SearchOptions(device="cpu")
+    own, options = meeting["own"], SearchOptions(engine="threads")
     match way.split():
         case ["table", "corpus"]:
             corpus = Corpus(meeting["corpus"])
@@ -119,7 +119,7 @@ def said_of_a_table(words: str) -> str:
 def test_a_corpus_without_key_lists_is_read_from_its_sketches(meeting, tmp_path) -> None:
     old = Path(shutil.copytree(meeting["corpus"], tmp_path / "old"))
     shutil.rmtree(old / "keys")
-    found = find_augmentation(private_request(meeting["train"], target="cost"), Corpus(old), SearchOptions(device="cpu"))
+    found = find_augmentation(private_request(meeting["train"], target="cost"), Corpus(old), SearchOptions(engine="threads"))
     assert found.columns == ("survey.score",) and meeting["words"] in found.result.steps[0].note
 
 
@@ -137,7 +137,7 @@ def test_keys_of_somebody_else_make_no_candidate_and_the_result_names_why(tmp_pa
         )
     corpus = Corpus.create(tmp_path / "corpus")
     assert corpus.add([sketch]) == []
-    found = find_augmentation(private_request(train, target="cost"), corpus, SearchOptions(device="cpu"))
+    found = find_augmentation(private_request(train, target="cost"), corpus, SearchOptions(engine="threads"))
     assert found.columns == () and found.result.candidates == 0
     (dropped,) = [one for one in found.result.dropped if "key" in one.reason]
     assert "their-schools has 2 of the 40 keys of schools" in dropped.reason and dropped.examples == ("survey",)

@@ -7,7 +7,7 @@ import pytest
 
 from saibot.client import Domains, SearchOptions, find_augmentation, local_request
 from saibot.estimate.intervals import new_key_gain
-from saibot.search.engine import Board
+from saibot.search.board import Board
 from saibot.search.scoring import score
 from saibot.search.state import State
 from saibot.semiring import Moments
@@ -81,13 +81,13 @@ def asked(rows, corpus):
 
 
 def test_results_tell_the_gain_on_new_keys_of_every_candidate(asked, corpus):
-    for entry in find_augmentation(asked, corpus, SearchOptions(device="cpu")).result.ranked:
+    for entry in find_augmentation(asked, corpus, SearchOptions(engine="threads")).result.ranked:
         assert entry.new_keys is not None and entry.new_keys < entry.gain
 
 
 def test_for_known_keys_a_column_must_add_to_the_own_averages(asked, corpus, rows):
-    here = find_augmentation(asked, corpus, SearchOptions(device="cpu"))
-    beyond = find_augmentation(asked, corpus, SearchOptions(device="cpu", gain="known"))
+    here = find_augmentation(asked, corpus, SearchOptions(engine="threads"))
+    beyond = find_augmentation(asked, corpus, SearchOptions(engine="threads", gain="known"))
     assert any("beyond your own average" in note for note in beyond.notes)
     assert beyond.result.base.train_r2 > here.result.base.train_r2 + 0.1, "the averages are in the base"
     assert max(one.gain for one in beyond.result.ranked) < max(one.gain for one in here.result.ranked) / 2

@@ -37,7 +37,7 @@ def test_all_usable_columns_are_own_features_and_the_note_says_which(mixed, corp
 def test_a_model_with_categories_predicts_as_dummies_do(mixed, corpus):
     features = ["price", "city"]
     request = local_request(mixed, target="sales", features=features, keys=["shop", "day"], domains=Domains(corpus))
-    found = find_augmentation(request, corpus, SearchOptions(device="cpu"))
+    found = find_augmentation(request, corpus, SearchOptions(engine="threads"))
     wide = found.augment(mixed)
     X = pd.get_dummies(wide[[*features, *found.columns]], columns=["city"]).astype(float).drop(columns="city_Bonn")
     slow = LinearRegression().fit(X, mixed.sales).predict(X)
@@ -68,7 +68,7 @@ def test_a_wide_table_gives_no_more_features_than_moments_can_hold(rows, corpus)
 
 def test_a_result_of_a_search_at_home_says_what_it_is_worth_and_keeps_it(rows, corpus, tmp_path):
     request = local_request(rows, target="sales", keys=["shop", "day"], domains=Domains(corpus))
-    found = find_augmentation(request, corpus, SearchOptions(device="cpu"))
+    found = find_augmentation(request, corpus, SearchOptions(engine="threads"))
     assert found.worth is not None and found.worth.key == "shop and day"
     assert found.worth.new.gain.clear
     found.save(tmp_path / "result.json")

@@ -22,7 +22,7 @@ from saibot.search.state import State
 
 from .conftest import card, provider_rows
 
-CPU = SearchOptions(device="cpu", unions=False)
+CPU = SearchOptions(engine="threads", unions=False)
 PLACES = tuple(f"p{i:03d}" for i in range(150))
 
 

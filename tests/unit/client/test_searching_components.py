@@ -33,7 +33,7 @@ def test_two_components_are_two_columns_to_join(tmp_path: Path) -> None:
     mine = pd.DataFrame({"thing": rng.integers(1, KEYS + 1, 4000)})
     mine["cost"] = 3 * along[mine.thing] - 4 * across[mine.thing] + rng.normal(0, 0.2, len(mine))
     request = local_request(mine, target="cost", keys=["thing"], domains=Domains(corpus))
-    found = find_augmentation(request, corpus, SearchOptions(device="cpu"))
+    found = find_augmentation(request, corpus, SearchOptions(engine="threads"))
     assert set(found.columns) == {"plane.component1", "plane.component2"}
     wide = found.augment(mine)
     assert abs(np.corrcoef(wide["plane.component1"], along[mine.thing])[0, 1]) > 0.95

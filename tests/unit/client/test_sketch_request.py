@@ -31,7 +31,7 @@ def pair(rows, sketch_of):
 
 def test_without_noise_a_private_request_finds_what_a_local_one_finds(rows, pair, corpus):
     train, test = pair()
-    options = SearchOptions(device="cpu")
+    options = SearchOptions(engine="threads")
     private = find_augmentation(private_request(train, test=test, target="sales", domains=Domains(corpus)), corpus, options)
     local = find_augmentation(
         local_request(

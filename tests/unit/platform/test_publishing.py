@@ -36,15 +36,6 @@ def test_a_new_version_stays_as_visible_as_the_dataset_was(platform: Platform, p
     assert platform.accept(provider, named("new"))[0].visibility == "public"
 
 
-def test_an_expired_dataset_takes_no_new_version(
-    platform: Platform, provider: Caller, named: Named, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    platform.accept(provider, named("short", title="one"), expires="2999-01-01")
-    monkeypatch.setattr("saibot.platform.publishing.today", lambda: "2999-01-02")
-    with pytest.raises(Unusable, match="withdrawn"):
-        platform.accept(provider, named("short", title="two"))
-
-
 def test_an_upload_over_quota_leaves_no_file(settings: Settings, provider: Caller, named: Named) -> None:
     platform = Platform(settings.model_copy(update={"bytes_per_provider": 1, "domains_per_provider": 0}))
     with pytest.raises(OverQuota):

@@ -90,10 +90,10 @@ def test_a_platform_of_the_first_version_goes_on_with_nothing_lost(of_0001: Data
     for name in before.keys() - {"datasets", "versions", "alembic_version"}:
         assert after[name] == before[name]
     assert after["versions"] == [(*row, None, None, None) for row in before["versions"]]
-    assert [row[:-2] for row in after["datasets"]] == [row[:-1] for row in before["datasets"]]
-    assert all(row[-1] for row in after["datasets"]), "what was private teaches as it did"
+    assert [row[:-3] for row in after["datasets"]] == [row[:-1] for row in before["datasets"]]
+    assert all(row[-2:] == (1, None) for row in after["datasets"]), "what was private teaches as it did, and has not ended"
     for number, row in enumerate(after["datasets"], start=1):
-        told = json.loads(row[-2])
+        told = json.loads(row[-3])
         keys = [KEY] if number % 2 else []
         added = {"account": None, "spent": None, "open": False, "source": None, "confirmed": False}
         assert told == _old(number) | added | {"keys": keys}

@@ -88,6 +88,7 @@ def test_a_ledger_of_version_2_goes_on_without_anything_set_aside(ledger: Ledger
     path = ledger.home / "ledger.sqlite"
     with sqlite3.connect(path) as db:  # as version 2 wrote it
         db.execute("ALTER TABLE account DROP COLUMN cap_keys")
+        db.execute("ALTER TABLE charge DROP COLUMN once_for")
         db.execute("PRAGMA user_version = 2")
     reopened = Ledger(ledger.home)
     assert reopened.account("a") == before and before is not None and before.aside == 0

@@ -254,3 +254,24 @@ def test_a_fingerprint_tells_nobody_else_anything(ledger: Ledger, tmp_path: Path
     rows = [b"12,3.5\n"]
     assert ledger.fingerprint(rows) != hashlib.sha256(rows[0]).digest()
     assert ledger.fingerprint(rows) != Ledger(tmp_path / "another").fingerprint(rows)
+
+
+def test_a_release_that_is_charged_once_is_refused_a_second_time_in_the_transaction(ledger: Ledger):
+    first = pure("0.1", release=b"round", once_for="weights")
+    assert ledger.answered_for(first.dataset, first.release) is None
+    ledger.charge(first)
+    assert ledger.answered_for(first.dataset, first.release) == "weights"
+    for attempt in (ledger.check, ledger.charge):
+        with pytest.raises(LedgerConflict, match="answered once"):
+            attempt(pure("0.1", release=b"round", once_for="other weights"))
+    ledger.charge(pure("0.1", release=b"round"))
+
+
+def test_a_ledger_of_version_3_goes_on(ledger: Ledger):
+    ledger.charge(pure("0.3"))
+    with sqlite3.connect(ledger.home / "ledger.sqlite") as db:
+        db.executescript("ALTER TABLE charge DROP COLUMN once_for; PRAGMA user_version = 3;")
+    moved = Ledger(ledger.home)
+    moved.charge(pure("0.2", once_for="weights"))
+    (account,) = moved.accounts()
+    assert [str(entry.asked.epsilon) for entry in account.entries] == ["0.3", "0.2"]

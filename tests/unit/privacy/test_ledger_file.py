@@ -33,7 +33,7 @@ from tests.support.processes import in_a_process
         "DELETE FROM receipt",
         "DELETE FROM secret",
         "INSERT OR REPLACE INTO charge SELECT id, account, dataset, edition, split, part, source, release, asked, '[]', "
-        "created FROM charge",
+        "created, NULL FROM charge",
         "REPLACE INTO account SELECT name, neighbours, unit, '100', cap_delta, created, cap_keys FROM account",
         "UPDATE account SET cap_keys = '1e-7'",
         "REPLACE INTO receipt SELECT charge, 'x', created FROM receipt",

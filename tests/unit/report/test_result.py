@@ -8,7 +8,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from saibot.report.charts import MOST_ROWS
+from saibot.report.html import report_html
 from saibot.report.result import file_name, result_csv, view_result
 
 Make = Callable[..., dict[str, Any]]
@@ -53,3 +56,28 @@ def test_the_chart_stays_readable_with_a_thousand_candidates(result_document: Ma
     assert view.gains_chart is not None
     assert len(view.gains_chart["data"]["values"]) == MOST_ROWS
     assert len(view.entries) == 1000
+
+
+@pytest.mark.parametrize("held_out, unclear", [(True, False), (True, True), (False, False)])
+def test_the_large_numbers_of_a_page_are_those_of_the_first_and_the_last_row_of_its_steps(
+    result_document: Make, held_out: bool, unclear: bool
+) -> None:
+    """In the column that the page says it measures by: held-out rows, or training rows where those say nothing."""
+    document = result_document(steps=3, held_out=held_out)
+    if unclear:
+        document["steps"][-1] |= {"test_r2": 0.7, "test_interval": [-0.4, 1.0]}
+    view = view_result(document)
+    assert view.unclear == unclear
+    page = report_html(document)
+    large = re.findall(r'<div class="score(?: gained)?"><b>([^<]+)</b><span>R²', page)
+    (steps,) = re.findall(r'aria-label="Table of steps".*?<tbody>(.*?)</tbody>', page, re.DOTALL)
+    rows = [re.findall(r'<td class="number">([^< ]+)', row) for row in steps.split("</tr>")[:-1]]
+    column = 1 if held_out and not unclear else 0
+    assert large == [rows[0][column], rows[-1][column]]
+    assert ("Measured on held-out rows" in page) == (column == 1)
+    drawn = view.path_chart
+    assert drawn is not None
+    kind = "held-out rows" if column == 1 else "training rows"
+    assert [layer["transform"] for layer in drawn["layer"] if "transform" in layer] == [
+        [{"filter": f"datum.rows == '{kind}'"}]
+    ] * 2

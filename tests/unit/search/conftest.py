@@ -41,10 +41,10 @@ class ExactCorpus(Corpus):
 
     def add_rows(self, id: str, rows: ShardRows) -> None:
         super().add_rows(id, rows)
-        self.__dict__.setdefault("exact", {}).setdefault(id, []).append(rows)
+        self.__dict__.setdefault("exact", {})[self.shard_names(id)[-1]] = rows
 
-    def shards(self, id: str) -> list[ShardRows]:
-        exact: list[ShardRows] = self.__dict__["exact"].get(id, [])
+    def shard(self, name: str) -> ShardRows:
+        exact: ShardRows = self.__dict__["exact"][name]
         return exact
 
 

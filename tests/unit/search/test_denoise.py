@@ -52,6 +52,14 @@ def test_one_that_does_vary_from_key_to_key_is_kept():
     assert better < 1.05 * raw
 
 
+@pytest.mark.parametrize("between", [0.0, 0.3, 2.0])
+def test_the_noise_of_the_residuals_is_told_as_it_is_after_that(between):
+    rng = np.random.default_rng(4)
+    pairs = [table(rng, between) for _ in range(40)]
+    told = np.mean([training_state(noisy, "y").residual_noise().mean() for _, noisy in pairs])
+    assert told == pytest.approx(np.mean([residual_error(exact, steadied(noisy, "y")) for exact, noisy in pairs]), rel=0.1)
+
+
 def test_the_target_the_totals_and_exact_requests_stay_as_they_are():
     exact, noisy = table(np.random.default_rng(3), between=0.5)
     assert steadied(exact, "y") is exact

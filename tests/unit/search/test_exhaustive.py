@@ -17,7 +17,7 @@ def test_greedy_is_never_better_than_trying_everything_and_seldom_much_worse(exa
     for seed in range(5):
         moments, values, names = world(seed, useful=2, others=5)
         corpus = exact_corpus(DOMAIN, values, names)
-        options = SearchOptions(device="cpu", steps=2)
+        options = SearchOptions(engine="threads", steps=2)
         best = search(ask(moments), corpus, options, strategy=Exhaustive())
         greedy = search(ask(moments), corpus, options)
         assert greedy.steps[-1].train_r2 <= best.steps[-1].train_r2 + 1e-9
@@ -28,4 +28,4 @@ def test_greedy_is_never_better_than_trying_everything_and_seldom_much_worse(exa
 def test_too_many_combinations_are_refused(exact_corpus):
     moments, values, names = world(0, others=80)
     with pytest.raises(InvalidInput, match="combinations"):
-        search(ask(moments), exact_corpus(DOMAIN, values, names), SearchOptions(device="cpu"), strategy=Exhaustive())
+        search(ask(moments), exact_corpus(DOMAIN, values, names), SearchOptions(engine="threads"), strategy=Exhaustive())

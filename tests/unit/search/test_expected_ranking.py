@@ -20,7 +20,7 @@ from saibot.sketch import KeyDomain, Sketch
 KEYS, GROUPS, ROWS = 60, 6, 3000
 NAMES = [f"p{i:02d}" for i in range(KEYS)]
 DOMAIN = KeyDomain.of("places", NAMES, parents={"region": [f"r{i * GROUPS // KEYS}" for i in range(KEYS)]})
-OPTIONS = SearchOptions(rank="expected", steps=1, device="cpu", unions=False)
+OPTIONS = SearchOptions(rank="expected", steps=1, engine="threads", unions=False)
 TERMS: dict[str, Any] = {"budget": Budget("1", "1e-6"), "key": "k", "neighbours": Neighbours.REPLACE_ONE}
 
 

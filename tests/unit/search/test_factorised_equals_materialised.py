@@ -36,7 +36,7 @@ def centred_moments(names: tuple[str, ...], table: np.ndarray, keys: np.ndarray,
 def engine_for(exact_corpus, moments, values, test=None):
     corpus = exact_corpus(DOMAIN, values)
     request = SearchRequest(moments, test, "y", RequestKey.product([("k", DOMAIN)]))
-    return Engine(corpus, request, SearchOptions(device="cpu")), request
+    return Engine(corpus, request, SearchOptions(engine="threads")), request
 
 
 @pytest.mark.parametrize(("offset", "scale"), TRANSFORMS)
@@ -58,7 +58,7 @@ def test_from_a_file_which_holds_float32_the_same_is_true_to_a_millionth(exact_c
     rng = np.random.default_rng(1)
     keys, x, y, values = request_table(rng, offset, scale)
     exact, request = engine_for(exact_corpus, centred_moments(("x", "y"), np.column_stack([x, y]), keys), values)
-    rounded = Engine(Corpus(exact.corpus.folder), request, SearchOptions(device="cpu"))
+    rounded = Engine(Corpus(exact.corpus.folder), request, SearchOptions(engine="threads"))
     assert rounded.candidate(0).shard.values.dtype == np.float32
     state, _ = first_states(request)
     found, expected = (engine.board(state, quantile=2.0) for engine in (rounded, exact))
@@ -159,5 +159,5 @@ def test_a_feature_without_finite_units_is_no_candidate(exact_corpus):
         shard.numbers[name] = column
     moments = centred_moments(("x", "y"), np.column_stack([x, y]), keys)
     request = SearchRequest(moments, None, "y", RequestKey.product([("k", DOMAIN)]))
-    engine = Engine(corpus, request, SearchOptions(device="cpu"))
+    engine = Engine(corpus, request, SearchOptions(engine="threads"))
     assert [engine.candidate(i).dataset for i in range(len(engine))] == [f"d{i}" for i in range(4, N)]

@@ -26,8 +26,8 @@ from saibot.sketch import Sketch
 from tests.support.noise import simulated
 
 DAYS = [str(day.date()) for day in pd.date_range("2013-01-01", "2013-02-20")]
-PAIRS = SearchOptions(join="many-to-many", device="cpu", steps=3)
-UNBIASED = SearchOptions(join="many-to-many-unbiased", device="cpu", steps=3)
+PAIRS = SearchOptions(join="many-to-many", engine="threads", steps=3)
+UNBIASED = SearchOptions(join="many-to-many-unbiased", engine="threads", steps=3)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_provider_by_a_coarser_key_meets_all_rows_of_its_month_and_a_next_step
     monthly["w"] = np.where(monthly["day"] == "2013-01", -1.0, 1.0) + 0.1 * rng.normal(size=200)
     months = {"values": ["2013-01", "2013-02"], "id": "months"}
     coarse = sketch("monthly", monthly, domain=months)
-    options = SearchOptions(join="many-to-many", device="cpu", steps=2, always_first=True, confidence=0.5)
+    options = SearchOptions(join="many-to-many", engine="threads", steps=2, always_first=True, confidence=0.5)
     found = asked(sketch("request", mine), corpus_of(tmp_path, coarse, sketch("daily", daily)), options)
     gains = {one.dataset: one.gain for one in found.ranked}
     wide = mine.assign(month=mine["day"].str[:7])
@@ -129,7 +129,7 @@ def test_features_of_a_dataset_can_be_taken_together_and_are_judged_on_held_out_
     theirs = by_day(rng, 500, one, "a", 0.2)
     theirs["b"] = two[[DAYS.index(day) for day in theirs["day"]]]
     other = sketch("other", theirs)
-    options = SearchOptions(join="many-to-many", device="cpu", steps=1, whole_datasets=True)
+    options = SearchOptions(join="many-to-many", engine="threads", steps=1, whole_datasets=True)
     found = asked(sketch("request", mine[0]), corpus_of(tmp_path, other), options, sketch("held-out", mine[1]))
     assert found.candidates == 1 and found.steps[0].found.features == ("a", "b") and found.steps[0].found.feature is None
     train, test = (part.merge(theirs, on="day") for part in mine)

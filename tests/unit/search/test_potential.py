@@ -81,7 +81,7 @@ def test_the_potential_gain_is_what_the_raw_means_would_give(tmp_path):
     for run in range(40):
         request, strong, _ = world(rng)
         corpus = corpus_of(tmp_path / f"{run}", [provider(rng, strong, noise=8.0)])
-        (found,) = search(request, corpus, SearchOptions(device="cpu", steps=1)).ranked
+        (found,) = search(request, corpus, SearchOptions(engine="threads", steps=1)).ranked
         truth = true_gain(request, strong)
         usable.append(found.gain / truth)
         potential.append(found.potential / truth)
@@ -95,12 +95,12 @@ def test_ranked_by_potential_the_noisy_strong_table_comes_first(tmp_path):
     rng = np.random.default_rng(2)
     request, strong, weak = world(rng)
     corpus = corpus_of(tmp_path / "c", [provider(rng, weak, noise=0.1), provider(rng, strong, noise=8.0)])
-    usable = search(request, corpus, SearchOptions(device="cpu"))
-    potential = search(request, corpus, SearchOptions(device="cpu", rank="potential"))
+    usable = search(request, corpus, SearchOptions(engine="threads"))
+    potential = search(request, corpus, SearchOptions(engine="threads", rank="potential"))
     assert [found.dataset for found in usable.ranked] == ["t0", "t1"]
     assert [found.dataset for found in potential.ranked] == ["t1", "t0"] and potential.rank == "potential"
     assert potential.steps[0].found.dataset == "t1"
-    whole = search(request, corpus, SearchOptions(device="cpu", rank="potential", whole_datasets=True))
+    whole = search(request, corpus, SearchOptions(engine="threads", rank="potential", whole_datasets=True))
     assert whole.ranked[0].dataset == "t1"
 
 
@@ -108,7 +108,9 @@ def test_of_values_that_are_all_noise_no_potential_is_told(tmp_path):
     rng = np.random.default_rng(4)
     request, strong, _ = world(rng)
     corpus = corpus_of(tmp_path / "c", [provider(rng, strong, noise=300.0), provider(rng, strong, noise=8.0)])
-    noisy, clear = sorted(search(request, corpus, SearchOptions(device="cpu", steps=1)).ranked, key=lambda one: one.dataset)
+    noisy, clear = sorted(
+        search(request, corpus, SearchOptions(engine="threads", steps=1)).ranked, key=lambda one: one.dataset
+    )
     assert (noisy.potential, noisy.potential_interval) == (None, None)
     assert "too little of its values is signal" in noisy.note
     assert clear.potential is not None and "too little" not in clear.note

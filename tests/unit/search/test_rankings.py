@@ -31,7 +31,7 @@ def worst_first(engine, options):
 
     def order(state, most):
         ordered = usable(state, len(engine))
-        return Ordered(ordered.board, ordered.first[::-1][:most])
+        return Ordered(ordered.best, ordered.first[::-1][:most])
 
     return order
 
@@ -45,7 +45,9 @@ def worst() -> Iterator[Ranking]:
 def test_candidates_come_in_its_order(worst, exact_corpus):
     moments, values, names = world(0)
     corpus = exact_corpus(DOMAIN, values, names)
-    usable, found = (search(ask(moments), corpus, SearchOptions(device="cpu", rank=rank)) for rank in ("usable", "worst"))
+    usable, found = (
+        search(ask(moments), corpus, SearchOptions(engine="threads", rank=rank)) for rank in ("usable", "worst")
+    )
     assert [one.identity for one in found.ranked] == [one.identity for one in usable.ranked][::-1]
     assert found.rank == "worst"
 

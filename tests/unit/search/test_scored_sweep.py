@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,3 +95,16 @@ def test_numbers_that_are_none_spoil_no_others() -> None:
     found = scored_sweep(values, base, quantile=2.0)
     others = np.arange(9) != 4
     assert found.gain[4] == 0 and (found.gain[others] == sound.gain[others]).all()
+
+
+def test_a_target_that_does_not_vary_is_explained_by_nobody() -> None:
+    """Sums of squares so small that their inverse is infinite: 0 times that is no number, and no gain."""
+    rng = np.random.default_rng(5)
+    base = replace(base_of(rng, 40, 1), tss=1e-300, residual_total=0.0, weight_total=0.0)
+    linear, square = base.linear.copy(), base.square.copy()
+    linear[:, base.size :] = 0.0
+    square[:, 1] = 0.0
+    base = replace(base, linear=linear, square=square, theta=np.zeros_like(base.theta))
+    values = 1e-6 * rng.normal(size=(70, 40)).astype(np.float32)
+    found = scored_sweep(values, base, quantile=2.0)
+    assert (found.gain == 0).all() and (found.lower == 0).all()

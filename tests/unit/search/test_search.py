@@ -43,7 +43,7 @@ def ask(moments: Moments, test: Moments | None = None) -> SearchRequest:
 
 def test_the_useful_tables_are_taken_best_first_and_the_search_then_stops(exact_corpus):
     moments, values, names = world()
-    result = search(ask(moments), exact_corpus(DOMAIN, values, names), SearchOptions(device="cpu"))
+    result = search(ask(moments), exact_corpus(DOMAIN, values, names), SearchOptions(engine="threads"))
     assert [step.found.dataset for step in result.steps] == ["useful0", "useful1"]
     assert result.stopped == "no further gain is clear of its noise"
     assert result.base_train_r2 < result.steps[0].train_r2 < result.steps[1].train_r2 <= 1
@@ -53,14 +53,14 @@ def test_the_useful_tables_are_taken_best_first_and_the_search_then_stops(exact_
 
 def test_useless_tables_are_dropped_with_the_reason(exact_corpus):
     moments, values, names = world()
-    result = search(ask(moments), exact_corpus(DOMAIN, values[2:], names[2:]), SearchOptions(device="cpu"))
+    result = search(ask(moments), exact_corpus(DOMAIN, values[2:], names[2:]), SearchOptions(engine="threads"))
     assert not result.steps
     assert any("not clear of its noise" in dropped.reason for dropped in result.dropped)
 
 
 def test_single_dataset_mode_takes_the_best_whatever_its_bound(exact_corpus):
     moments, values, names = world()
-    options = SearchOptions(device="cpu", steps=1, always_first=True)
+    options = SearchOptions(engine="threads", steps=1, always_first=True)
     assert len(search(ask(moments), exact_corpus(DOMAIN, values[2:], names[2:]), options).steps) == 1
 
 
@@ -71,7 +71,7 @@ def test_candidates_that_are_all_noise_rank_below_the_base_model_with_the_reason
     corpus = Corpus.create(tmp_path / "c")
     padded = np.column_stack([values, np.zeros(len(values))]).astype(np.float32)
     corpus.add_rows(view_id([DOMAIN.keys_digest]), rows_of(0 * padded, names, spread=0.0))
-    result = search(ask(moments), corpus, SearchOptions(device="cpu"))
+    result = search(ask(moments), corpus, SearchOptions(engine="threads"))
     assert not result.steps
     assert result.ranked[0].gain == 0 and "all noise" in result.ranked[0].note
     assert result.dropped[0].count == len(names)
@@ -90,7 +90,7 @@ def test_a_coarser_level_of_the_requests_key_is_joined_too(tmp_path):
     corpus = Corpus.create(tmp_path / "c")
     values = np.append(hidden, 0.0)[None, :]
     corpus.add_rows(view_id([coarse.keys_digest]), rows_of(values, ["by-region"]))
-    result = search(ask(moments), corpus, SearchOptions(device="cpu"))
+    result = search(ask(moments), corpus, SearchOptions(engine="threads"))
     assert [step.found.dataset for step in result.steps] == ["by-region"]
     assert result.steps[0].found.key == (("k", "region"),)
 
@@ -113,7 +113,7 @@ def test_a_provider_whose_key_the_request_does_not_have_is_named_as_such(tmp_pat
     corpus = exact_corpus(DOMAIN, values, names)
     foreign = KeyDomain.of("foreign", ["p", "q"])
     corpus.add_rows(view_id([foreign.keys_digest]), rows_of(np.zeros((1, 3)), ["elsewhere"]))
-    result = search(ask(moments), corpus, SearchOptions(device="cpu"))
+    result = search(ask(moments), corpus, SearchOptions(engine="threads"))
     reasons = {dropped.reason: dropped.examples for dropped in result.dropped}
     assert reasons["its key is no function of the request's key: its keys are not known here"] == ("elsewhere",)
 
@@ -121,9 +121,9 @@ def test_a_provider_whose_key_the_request_does_not_have_is_named_as_such(tmp_pat
 def test_the_requesters_own_dataset_is_no_candidate_and_the_reason_is_told(exact_corpus):
     moments, values, names = world()
     corpus = exact_corpus(DOMAIN, values, names)
-    plain = search(ask(moments), corpus, SearchOptions(device="cpu"))
+    plain = search(ask(moments), corpus, SearchOptions(engine="threads"))
     for own in ("useful0", plain.ranked[0].digest):
-        result = search(replace(ask(moments), own=(own,)), corpus, SearchOptions(device="cpu"))
+        result = search(replace(ask(moments), own=(own,)), corpus, SearchOptions(engine="threads"))
         assert all(found.dataset != "useful0" for found in result.ranked) and result.steps[0].found.dataset == "useful1"
         assert result.candidates == plain.candidates - 1
         assert result.dropped[0].reason == "it is the request's own dataset" and result.dropped[0].count == 1
@@ -137,7 +137,7 @@ def test_values_of_which_next_to_nothing_is_signal_are_called_noise(tmp_path):
     rows = rows_of(np.column_stack([1e-4 * values, np.zeros(len(values))]).astype(np.float32), names, spread=1e-6)
     rows.numbers["reliability"][2:] = 0.001
     corpus.add_rows(view_id([DOMAIN.keys_digest]), rows)
-    result = search(ask(moments), corpus, SearchOptions(device="cpu"))
+    result = search(ask(moments), corpus, SearchOptions(engine="threads"))
     assert next(d for d in result.dropped if "all noise" in d.reason).count == len(names) - 2
 
 
@@ -154,12 +154,12 @@ def test_an_empty_corpus_and_a_missing_target_are_clear_errors(tmp_path):
 def test_withdrawing_a_dataset_removes_it_from_every_file(exact_corpus):
     moments, values, names = world()
     corpus = exact_corpus(DOMAIN, values, names)
-    digest = search(ask(moments), corpus, SearchOptions(device="cpu")).ranked[0].digest
+    digest = search(ask(moments), corpus, SearchOptions(engine="threads")).ranked[0].digest
     assert corpus.remove(digest)
     again = Corpus(corpus.folder)
     assert digest not in again.digests
     assert all(digest not in file.read_bytes().decode("latin1") for file in corpus.folder.rglob("*") if file.is_file())
-    assert search(ask(moments), again, SearchOptions(device="cpu")).ranked[0].dataset != "useful0"
+    assert search(ask(moments), again, SearchOptions(engine="threads")).ranked[0].dataset != "useful0"
 
 
 @settings(max_examples=60)

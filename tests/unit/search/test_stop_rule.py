@@ -8,7 +8,7 @@ import numpy as np
 
 from saibot.estimate.moments import exact_moments
 from saibot.search import RequestKey, SearchOptions, SearchRequest, greedy, search
-from saibot.search.engine import Board
+from saibot.search.board import Board
 from saibot.search.greedy import accepted
 from saibot.search.scoring import score
 from saibot.search.state import State
@@ -57,7 +57,7 @@ def test_a_gain_whose_exact_interval_begins_at_0_is_not_taken_whatever_the_sweep
     keys = rng.integers(0, D, ROWS)
     table = np.column_stack([rng.normal(size=ROWS), values[0][keys] + rng.normal(size=ROWS)])
     request = SearchRequest(exact_moments(("x", "y"), table, keys, D + 1), None, "y", RequestKey.product([("k", domain)]))
-    corpus, options = exact_corpus(domain, values), SearchOptions(device="cpu")
+    corpus, options = exact_corpus(domain, values), SearchOptions(engine="threads")
     assert len(search(request, corpus, options).steps) == 1
     unclear = greedy.describe
     monkeypatch.setattr(greedy, "describe", lambda *a, **more: replace(unclear(*a, **more), lower=0.0))

@@ -20,7 +20,7 @@ from .conftest import ExactCorpus
 D = 50
 DOMAIN = KeyDomain.of("keys", [f"k{i}" for i in range(D)])
 KEY = RequestKey.product([("k", DOMAIN)])
-WHOLE = SearchOptions(device="cpu", whole_datasets=True, unions=False)
+WHOLE = SearchOptions(engine="threads", whole_datasets=True, unions=False)
 
 
 def datasets(tmp_path, tables: list[np.ndarray]) -> Corpus:
@@ -72,7 +72,7 @@ def test_with_one_feature_each_whole_datasets_score_as_features_do(tmp_path):
     corpus = datasets(tmp_path, tables)
     state, _ = first_states(asked)
     whole = Engine(corpus, asked, WHOLE).board(state, quantile=2.0)
-    single = Engine(corpus, asked, SearchOptions(device="cpu")).board(state, quantile=2.0)
+    single = Engine(corpus, asked, SearchOptions(engine="threads")).board(state, quantile=2.0)
     for name in ("gain", "lower", "deviation"):
         np.testing.assert_allclose(getattr(whole, name), getattr(single, name), atol=1e-10)
     np.testing.assert_allclose(whole.wald, single.gain / single.deviation**2, rtol=1e-6)
@@ -89,10 +89,10 @@ def test_a_dataset_whose_features_help_only_together_is_one_step(tmp_path):
     assert step.found.dataset == "d0" and step.found.features == ("f0", "f1") and step.found.feature is None
     assert step.columns == ("d0.f0", "d0.f1") and step.values.shape == (2, D + 1)
     assert step.found.lower < step.found.gain < step.found.upper
-    one_by_one = search(asked, corpus, SearchOptions(device="cpu", unions=False)).steps
+    one_by_one = search(asked, corpus, SearchOptions(engine="threads", unions=False)).steps
     assert all(other.found.dataset != "d0" for other in one_by_one[:1])
     (tried, *_) = search(
-        asked, corpus, SearchOptions(device="cpu", steps=1, whole_datasets=True), strategy=Exhaustive()
+        asked, corpus, SearchOptions(engine="threads", steps=1, whole_datasets=True), strategy=Exhaustive()
     ).steps
     assert tried.found.features == ("f0", "f1")
 

@@ -26,7 +26,7 @@ CHANGED = {
     "shared": True,
     "shown": 7,
 }
-AT_HOME = {"gain": "known", "always_first": True, "device": "cpu"}
+AT_HOME = {"gain": "known", "always_first": True, "engine": "threads", "master": "spark://here:7077"}
 
 
 def test_every_option_is_either_sent_or_refused():
@@ -44,8 +44,9 @@ def test_an_option_reaches_the_search_on_a_platform(name):
 
 @pytest.mark.parametrize("name", AT_HOME)
 def test_an_option_that_a_platform_would_not_heed_is_refused(name):
-    with pytest.raises(InvalidInput, match=f"does not take the option {name}"):
-        Question.of(SearchOptions(**{name: AT_HOME[name]}), target="sales")
+    asked = {name: AT_HOME[name]} | ({"engine": "spark"} if name == "master" else {})
+    with pytest.raises(InvalidInput, match=f"does not take the option {next(iter(sorted(asked)))}"):
+        Question.of(SearchOptions(**asked), target="sales")
     with pytest.raises(InvalidOption, match=name):
         Question.read(json.dumps({"target": "sales", name: AT_HOME[name]}))
 
@@ -55,6 +56,10 @@ def test_an_option_that_a_platform_would_not_heed_is_refused(name):
     [
         ({"strategy": "exhaustive", "joins": False}, "combinations of joins"),
         ({"strategy": "exhaustive", "always_first": True}, "best combination"),
+        ({"strategy": "exhaustive", "engine": "spark"}, "step by step"),
+        ({"join": "many-to-many", "engine": "spark"}, "step by step"),
+        ({"whole_datasets": True, "engine": "gpu"}, "one by one"),
+        ({"master": "spark://here:7077"}, "engine spark"),
     ],
 )
 def test_options_that_cannot_both_be_heeded_are_refused(together, told):
@@ -64,7 +69,7 @@ def test_options_that_cannot_both_be_heeded_are_refused(together, told):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"steps": 0}, {"confidence": 1}, {"interval": 0}, {"shown": 0}, {"device": "tpu"}, {"most_steps": 3}]
+    "wrong", [{"steps": 0}, {"confidence": 1}, {"interval": 0}, {"shown": 0}, {"engine": "tpu"}, {"most_steps": 3}]
 )
 def test_an_option_that_cannot_be_is_refused_by_its_name(wrong):
     with pytest.raises(InvalidOption) as refused:

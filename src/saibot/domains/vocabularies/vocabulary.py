@@ -12,8 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 
 from saibot.domains.domain import KeyDomain
 from saibot.errors import InvalidDomain
+from saibot.extras import how_to_install
 
-INSTALL = "pip install 'saibot[vocabularies]'"
+INSTALL = how_to_install("vocabularies")
 Row = tuple[str, ...]
 """A key, then its parents, fine to coarse."""
 

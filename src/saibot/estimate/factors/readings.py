@@ -130,6 +130,49 @@ class Readings:
         )
 
     @classmethod
+    def bare(
+        cls, tree: KeyTree, sums: Sequence[np.ndarray], noise: Sequence[np.ndarray], weight: np.ndarray, unit: np.ndarray
+    ) -> Readings:
+        """Tables of which only what was read is known: enough for a posterior whose tau^2 is given."""
+        none, open_ended = np.zeros(len(weight)), np.full(len(weight), np.inf)
+        return cls(
+            tree=tree,
+            sums=tuple(sums),
+            noise=tuple(noise),
+            weight=weight,
+            unit=unit,
+            mean=none,
+            low=-open_ended,
+            high=open_ended,
+            cap=open_ended,
+            typical=none,
+            spreads=np.zeros((len(weight), len(tree.sizes))),
+            plain=np.zeros_like(weight),
+            plain_variance=np.zeros_like(weight),
+            plain_spread=none,
+            sketch=np.arange(len(weight)),
+        )
+
+    @property
+    def packed(self) -> np.ndarray:
+        """What `bare` needs, as a row of numbers for each table: sums and noise of every level, weights, and the unit."""
+        return np.column_stack([*self.sums, *self.noise, self.weight, self.unit]).astype(np.float32)
+
+    @classmethod
+    def unpacked(cls, rows: np.ndarray, tree: KeyTree) -> Readings | None:
+        """From packed rows, to the precision of 7 digits; None where they are not readings of these keys."""
+        widths = np.array([*tree.sizes, *tree.sizes, tree.size, 1])
+        if rows.shape[1] != widths.sum():
+            return None
+        parts = np.split(rows.astype(float), widths.cumsum()[:-1], axis=1)
+        levels = len(tree.sizes)
+        sums, noise, (weight, unit) = parts[:levels], parts[levels:-2], parts[-2:]
+        sound = all(np.isfinite(part).all() for part in (*sums, weight, unit)) and all(
+            (part >= 0).all() for part in parts[levels:]
+        )
+        return cls.bare(tree, sums, noise, weight, unit[:, 0]) if sound else None
+
+    @classmethod
     def join(cls, parts: Sequence[Readings]) -> Readings:
         """The tables of several, each of them the features of one sketch (or of several, told apart already)."""
         if not parts:

@@ -17,7 +17,7 @@ from saibot.estimate.factors.readings import Readings
 # omega, the share of a table's variance that goes along with a request's residual, and how likely each is before anything
 # is read: tables agree with a request far more often than with a random direction, and most of them very little.
 OWN_SHARES = ((0.0, 0.30), (0.03, 0.25), (0.1, 0.20), (0.3, 0.15), (0.6, 0.10))
-FAINTEST = 1e-3  # standard errors of a request's scale, where its estimate is less
+FAINTEST = 1e-3  # a request's scale where noise hides it: in standard errors, and in the most that it can be
 LONGEST = 4.0  # root mean squares beyond which a single key does not stand out of the request's direction
 
 
@@ -42,8 +42,19 @@ class Denoised:
     """A request's residual as one more table: its mean per key and their scale, all 0 where it is 0 exactly."""
 
     means: np.ndarray  # (d,)
+    variance: np.ndarray  # (d,), of what noise leaves open of them
     sums: np.ndarray  # (d,), counts times means, adding up to 0
     scale: float  # s^2
+
+    @property
+    def square(self) -> float:
+        """The mean square to expect of the true residual means."""
+        return float((self.means**2 + self.variance).mean())
+
+    @property
+    def known(self) -> float:
+        """The share of that which `means` tell: 1 without noise, next to 0 where it hides everything."""
+        return float((self.means**2).mean()) / max(self.square, 1e-300)
 
     @property
     def direction(self) -> np.ndarray | None:
@@ -59,17 +70,22 @@ def denoised_request(factors: Factors, request: RequestSums) -> Denoised:
     """The posterior of a request's residual: E = n e + noise, with e ~ s^2 (Lambda Lambda' + the tree)."""
     n, E = np.maximum(request.counts, 0.0), request.residuals
     v = np.maximum(request.noise, 0.0) + n * max(request.within, 0.0)
-    total = float((n**2) @ factors.prior_variance)
-    # Where noise hides the scale, next to none: candidates must be ordered somehow, and little expected.
-    least = FAINTEST * float(np.sqrt(2 * v @ v))
-    scale = max(float((E**2 - v).sum()), least) / total if total > 0 else 0.0
+    rows, squares = float(n @ factors.prior_variance), float((n**2) @ factors.prior_variance)
+    scale = 0.0
+    if rows > 0 and squares > 0:
+        # Keys vary no more than rows do. Where noise hides the scale, next to none: candidates must be ordered somehow, and
+        # little expected.
+        most = max(request.tss, 0.0) / rows
+        least = FAINTEST * min(float(np.sqrt(2 * v @ v)) / squares, most)
+        scale = min(max(float((E**2 - v).sum()) / squares, least), most)
     if not scale > 0 or not np.isfinite(scale):
-        return Denoised(np.zeros_like(E), np.zeros_like(E), 0.0)
+        return Denoised(np.zeros_like(E), np.zeros_like(E), np.zeros_like(E), 0.0)
     unit = float(n.max())
     table = _one_table(factors, E / unit, n / unit, v / unit**2)
-    means = FactorPosterior(table, factors.loadings, factors.shares, np.array([scale])).deviations[0]
+    found = FactorPosterior(table, factors.loadings, factors.shares, np.array([scale]))
+    means = found.deviations[0]
     means = means - float(n @ means) / float(n.sum())
-    return Denoised(means, n * means, scale)
+    return Denoised(means, found.variance[0], n * means, scale)
 
 
 def variance_within(counts: np.ndarray, residuals: np.ndarray, noise: np.ndarray, rss: float) -> float:
@@ -107,7 +123,8 @@ def expected_gains(
 
     Of raw means z: E (c.z)^2 / (TSS E z'Rz), with R = diag(n) - X A^-1 X' the part of a column that own features leave, both
     expectations over what noise leaves open. A table that shares omega of its variance with the request's residual has that
-    as one more factor; `own_shares` says how likely each omega is, and each table's likelihood how likely it is then. Keys
+    as one more factor; `own_shares` says how likely each omega is, and each table's likelihood how likely it is then. Only a
+    part of that direction is known of a private request, and a table that follows it follows what is hidden as well. Keys
     without rows have no mean of their own, so that a table is worth its keys' chances of having any.
     Of private values: (c.z)^2 / (TSS z'Rz). `values` are those, less their mean; without them what `factors` make of the
     readings. `tau2` is that of `apply`.
@@ -119,10 +136,10 @@ def expected_gains(
         return ExpectedGains(np.zeros(N), usable)
     gains, likelihood = np.zeros((len(own_shares), N)), np.zeros((len(own_shares), N))
     for place, (share, chance) in enumerate(own_shares):
-        widened = factors.with_direction(direction, share) if share > 0 else factors
+        widened = factors.with_direction(direction, share * seen.known) if share > 0 else factors
         for block in readings.blocks(2 + widened.rank + request.own.shape[1]):
             found = FactorPosterior(readings.take(block), widened.loadings, widened.shares, tau2[block])
-            gains[place, block] = _raw_gains(found, request, seen.sums)
+            gains[place, block] = _raw_gains(found, request, seen, share)
             likelihood[place, block] = found.log_likelihood + np.log(chance)
             if values is None and share == 0:
                 usable[block] = usable_gains(found.deviations, request, seen)
@@ -140,9 +157,13 @@ def usable_gains(values: np.ndarray, request: RequestSums, seen: Denoised) -> np
     return np.asarray(np.clip(found, 0.0, 1.0))
 
 
-def _raw_gains(found: FactorPosterior, request: RequestSums, c: np.ndarray) -> np.ndarray:
-    """E (c.z)^2 / (TSS E z'Rz) where z is 0 at keys that are not there."""
-    n, there = np.maximum(request.counts, 0.0), found.readings.chance_of_rows
+def _raw_gains(found: FactorPosterior, request: RequestSums, seen: Denoised, share: float) -> np.ndarray:
+    """E (c.z)^2 / (TSS E z'Rz) where z is 0 at keys that are not there.
+
+    With a share above 0 the last factor is the request's direction: a unit of it is so much of the true residual, whose part
+    that noise hides adds `hidden` to c.z for each.
+    """
+    n, there, c = np.maximum(request.counts, 0.0), found.readings.chance_of_rows, seen.sums
     directions = np.vstack([c, request.own.T])[:, None, :] * there
     z, spread = found.deviations, found.covariance_along(directions)
     along = (directions * z).sum(axis=2).T  # (B, 1 + p)
@@ -150,28 +171,19 @@ def _raw_gains(found: FactorPosterior, request: RequestSums, c: np.ndarray) -> n
     left = (square * there) @ n
     left -= np.einsum("bp,pq,bq->b", along[:, 1:], request.inverse, along[:, 1:])
     left -= np.einsum("pq,bqp->b", request.inverse, spread[:, 1:, 1:])
-    with_target = along[:, 0] ** 2 + spread[:, 0, 0] + (square * there * (1 - there)) @ c**2
+    product, variance = along[:, 0], spread[:, 0, 0] + (square * there * (1 - there)) @ c**2
+    if share > 0:
+        hidden = found.tau * np.sqrt(share / max(seen.square, 1e-300)) * (there @ (n * seen.variance))
+        last = found.factor_covariance[:, :, -1]
+        product = product + hidden * found.factor_means[:, -1]
+        with_factors = (directions[0] * found.by_factor).sum(axis=2).T  # c' dz/da, (B, r)
+        variance = variance + 2 * hidden * (with_factors * last).sum(axis=1) + hidden**2 * last[:, -1]
+    with_target = product**2 + variance
     return np.asarray(with_target / (request.tss * np.maximum(left, 1e-9 * square @ n + 1e-300)))
 
 
 def _one_table(factors: Factors, sums: np.ndarray, weight: np.ndarray, noise: np.ndarray) -> Readings:
-    """Sums over the finest keys as the readings of a table without bounds."""
-    sizes, one = factors.tree.sizes, np.ones(1)
-    coarser = [np.zeros((1, size)) for size in sizes[1:]]
-    return Readings(
-        tree=factors.tree,
-        sums=(sums[None], *coarser),
-        noise=(noise[None], *(np.full_like(level, np.inf) for level in coarser)),
-        weight=weight[None],
-        unit=one,
-        mean=0 * one,
-        low=-np.inf * one,
-        high=np.inf * one,
-        cap=np.inf * one,
-        typical=0 * one,
-        spreads=np.zeros((1, len(sizes))),
-        plain=np.zeros_like(sums)[None],
-        plain_variance=np.zeros_like(sums)[None],
-        plain_spread=0 * one,
-        sketch=np.zeros(1, np.intp),
-    )
+    """Sums over the finest keys as the readings of a table."""
+    coarser = [np.zeros((1, size)) for size in factors.tree.sizes[1:]]
+    unread = [np.full_like(level, np.inf) for level in coarser]
+    return Readings.bare(factors.tree, [sums[None], *coarser], [noise[None], *unread], weight[None], np.ones(1))

@@ -18,6 +18,7 @@ from saibot.platform.pagination import read_cursor
 from saibot.platform.validation import PRIVATIZE
 from saibot.sketch import SUFFIX
 from saibot.wire import About, Dataset, Related, ShownDataset
+from saibot.wire.dataset import Visibility
 
 router = APIRouter(prefix="/v1", tags=["datasets"])
 Q = Annotated[str | None, Query(max_length=500, description="Every word of it begins a word of name, title or a feature.")]
@@ -44,8 +45,11 @@ async def publish(
     caller: Asking,
     here: Here,
     visibility: Annotated[
-        Literal["public", "restricted"] | None,
-        Query(description="Who sees it. Left out: as the dataset is now; a new one is public."),
+        Visibility | None,
+        Query(
+            description="Who sees it: everybody, requesters, or accounts that it is granted to. Left out: as it is now; "
+            "a new one is public."
+        ),
     ] = None,
     expires: Annotated[
         str | None,

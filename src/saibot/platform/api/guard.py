@@ -19,6 +19,7 @@ from saibot.platform.storage import unavailable
 SLACK = 1 << 20
 _HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin")]
 
+_LEAVING = [(b"connection", b"close")]  # about to stop: whoever asks next should ask another server
 _STRICT = [(b"strict-transport-security", b"max-age=31536000")]  # reached by https: never again without
 
 
@@ -43,6 +44,7 @@ class Guard:
                     *message.get("headers", []),
                     (b"x-request-id", request_id.encode()),
                     *_HEADERS,
+                    *(_LEAVING if self._platform.stopping else []),
                     *(_STRICT if scope.get("scheme") == "https" or self._public_is_https else []),
                 ]
             await send(message)

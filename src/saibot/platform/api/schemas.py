@@ -7,7 +7,19 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import Field, StringConstraints
 
 from saibot.platform.accounts import NAME
-from saibot.wire import CorpusEntry, Dataset, Domain, ErrorFacts, FactorsEntry, Role, Search, Shape, Token
+from saibot.wire import (
+    CorpusEntry,
+    Dataset,
+    DatasetGrant,
+    Domain,
+    Enquiry,
+    ErrorFacts,
+    FactorsEntry,
+    Role,
+    Search,
+    Shape,
+    Token,
+)
 
 Item = TypeVar("Item", bound=Shape)
 
@@ -54,6 +66,14 @@ class FactorsList(Listed[FactorsEntry]):
 
 
 class SearchList(Listed[Search]):
+    pass
+
+
+class EnquiryList(Listed[Enquiry]):
+    pass
+
+
+class GrantList(Listed[DatasetGrant]):
     pass
 
 

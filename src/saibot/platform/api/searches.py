@@ -27,6 +27,7 @@ from saibot.wire import InvalidOption, Question, Result, Search
 router = APIRouter(prefix="/v1", tags=["searches"])
 SearchId = Annotated[str, Path(max_length=40)]
 LOOK_SECONDS = 0.1
+REMOTE_SECONDS = 0.5  # between looks into the database, for a search that does not run here
 SILENCE_SECONDS = 15.0
 TOKEN_SECONDS = 5.0  # after which a token that watches is looked up again
 _FORM = {
@@ -148,28 +149,30 @@ async def _file(form: FormData, name: str, limit: int) -> bytes | None:
 
 async def _events_of(here: Platform, caller: Caller, id: str, search: Search) -> AsyncIterator[str]:
     """Events until the search is over or the platform stops."""
-    sent: object = None
-    silent, looked = 0.0, time.monotonic()
-    while True:
-        if search.over:
-            yield _event(search.status, search)
-            return
-        state = here.searches.peek(caller, id)
-        if state is None or state != sent:
+    seen: object = None  # how it stood here; None where it waits, or another server runs it
+    sent: Search | None = None
+    said = looked = checked = time.monotonic()
+    while not search.over:
+        state = here.searches.peek(id)
+        if sent is None or state != seen or (state is None and time.monotonic() > looked + REMOTE_SECONDS):
             search = await run_in_threadpool(here.searches.show, caller, id)
+            seen, looked = state, time.monotonic()
             if search.over:
-                continue
-            yield _event("progress", search)
-            sent, silent = state, 0.0
-        elif silent >= SILENCE_SECONDS:
+                break
+            if search != sent:
+                yield _event("progress", search)
+                sent, said = search, time.monotonic()
+        if time.monotonic() > said + SILENCE_SECONDS:
             yield ": still here\n\n"  # so that nobody in between takes the connection for dead
-            silent = 0.0
-        if here.stopping or time.monotonic() > looked + TOKEN_SECONDS:
-            looked = time.monotonic()
-            if here.stopping or not await run_in_threadpool(here.accounts.is_still, caller):
+            said = time.monotonic()
+        if here.stopping:
+            return  # whoever watches asks again, and another server answers
+        if time.monotonic() > checked + TOKEN_SECONDS:
+            checked = time.monotonic()
+            if not await run_in_threadpool(here.accounts.is_still, caller):
                 return  # the token was revoked: what it watched is not its business any more
         await asyncio.sleep(LOOK_SECONDS)
-        silent += LOOK_SECONDS
+    yield _event(search.status, search)
 
 
 def _event(name: str, search: Search) -> str:

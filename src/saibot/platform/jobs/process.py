@@ -52,8 +52,12 @@ class WorkerProcess:
         progress: Callable[[str, float | None], None],
         cancelled: Callable[[], bool],
         seconds: float,
+        give_way: Callable[[], float] = lambda: 0.0,
     ) -> Outcome:
-        """Run one task to its end, whatever end that is."""
+        """Run one task to its end, whatever end that is.
+
+        `give_way` is called again and again, and says for how many seconds the process stood still since; they do not count.
+        """
         started = time.monotonic()
         try:
             process = self._start()
@@ -67,6 +71,7 @@ class WorkerProcess:
             if cancelled():
                 self.stop()
                 return Outcome("cancelled")
+            started += give_way()
             if time.monotonic() - started > seconds:
                 self.stop()
                 hint = "Search with fewer steps or without hops, or ask the platform's admin for more time."
@@ -88,6 +93,15 @@ class WorkerProcess:
                 hint = "Ask again; if it stays, tell the platform's admin the id of the search."
                 error = _error("internal", "the search failed by a mistake of the platform.", hint)
                 return Outcome("failed", error | {"details": {"problem": message["broken"], "at": message["at"]}})
+
+    def pause(self) -> None:
+        """Stand still until `go_on`; the system gives the process no time."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """End the process now; the next task starts another."""

@@ -134,11 +134,11 @@ def _search(task: dict[str, Any], progress: Any) -> Result:
     from saibot.wire import Question
 
     class AddableCorpus(Corpus):
-        """The shards, and the headers of those sketches alone that could be added to this request."""
+        """With the headers of those sketches that could be added."""
 
         @cached_property
         def headers(self) -> dict[str, Header]:
-            known = set(self.digests) if task["addable"] else set()  # of all, which takes a while to read
+            known = set(self.digests) - self.hidden if task["addable"] else set()  # of all, which takes a while to read
             return {digest: self.sketch(digest).header for digest in task["addable"] if digest in known}
 
     folder, question = Path(task["folder"]), Question.read(task["question"])
@@ -151,8 +151,8 @@ def _search(task: dict[str, Any], progress: Any) -> Result:
         features=question.features,
         domains=KnownDomains.of(registry=DomainRegistry(Path(task["corpus"]) / "domains")),
     )
-    corpus = AddableCorpus(Path(task["corpus"])).for_provider(task["account"])
-    found = search(request, corpus, question.options, progress=progress)
+    corpus = AddableCorpus(Path(task["corpus"])).for_provider(task["account"]).without(task["hidden"])
+    found = search(request, corpus, question.on(**task["on"]), progress=progress)
     progress("writing the result", 1.0)
     return result_of(found, request, at_home=False)
 

@@ -35,6 +35,7 @@ from saibot.platform.pages.views import (
     catalogue,
     dataset,
     domain,
+    enquiries,
     plan,
     provider,
     searches,
@@ -98,6 +99,14 @@ def mount(app: FastAPI, platform: Platform) -> None:
     add("/datasets/{id}/about", about.change, method="POST")
     add("/datasets/{id}/withdraw", budget.ask_withdrawal)
     add("/datasets/{id}/withdraw", budget.withdraw, method="POST")
+    add("/datasets/{id}/enquire", enquiries.form)
+    add("/datasets/{id}/enquire", enquiries.send, method="POST")
+    add("/datasets/{id}/grants/take", enquiries.take_grant, method="POST")
+    add("/enquiries", enquiries.index)
+    add("/enquiries/{id}", enquiries.show)
+    add("/enquiries/{id}/grant", enquiries.grant, method="POST")
+    add("/enquiries/{id}/refuse", enquiries.refuse, method="POST")
+    add("/enquiries/{id}/remove", enquiries.remove, method="POST")
     add("/providers/{name:path}", partial(provider.show, reader=reader))
     add("/domains", domain.index)
     add("/domains/{id:path}", domain.show)
@@ -131,7 +140,7 @@ def _endpoint(platform: Platform, path: Path, view: View, kind: Kind) -> Callabl
         request.scope["route"] = path
         visit = Visit(request, platform)
         try:
-            if not platform.accounts.session_remembered(session_text(request)):
+            if session_text(request) is not None:
                 await run_in_threadpool(lambda: visit.caller)  # a look into the database
             visit.spend(kind)
             request.state.account = visit.caller.name

@@ -31,6 +31,11 @@ DONE = {  # what a page says after a form was sent; the address names the messag
     "cancelled": "The search is cancelled.",
     "removed": "The search and its result are removed.",
     "revoked": "The token is revoked.",
+    "enquired": "The enquiry is sent. Its answer will be shown here.",
+    "granted": "The dataset is granted. The requester sees it from now on.",
+    "refused": "The enquiry is refused. The requester sees your reason.",
+    "taken-back": "The enquiry is gone.",
+    "grant-taken": "The account does not see the dataset any more. What it has downloaded stays with it.",
 }
 
 

@@ -6,17 +6,20 @@ for each other here instead of failing in the middle; readers never wait. A comm
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from saibot.errors import InvalidInput
+from saibot.extras import how_to_install
+from saibot.platform.clock import seconds_now
 
 WAIT_SECONDS = 30
 CONNECTIONS = 24  # kept open: more than the threads that answer requests, so that none waits for one
@@ -28,6 +31,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self.engine = _engine(url)
         self._one_writer = threading.RLock() if self.is_sqlite else None
+        self._one_holder = threading.RLock() if self.is_sqlite else None
 
     @property
     def is_sqlite(self) -> bool:
@@ -55,8 +59,50 @@ class Database:
         with self._one_writer, writing.begin() as connection:
             yield connection
 
+    def alone(self, connection: Connection, *names: str) -> None:
+        """Until the transaction ends, nobody else who asks for one of these names goes on, in any process.
+
+        On SQLite a transaction that writes is alone already.
+        """
+        if not self.is_sqlite:
+            for number in sorted({number_of(name) for name in names}):
+                connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
+
+    @contextmanager
+    def holding(self, *names: str) -> Iterator[None]:
+        """The same over several transactions. Raises at the end where the database let go of the names meanwhile."""
+        if self._one_holder is not None:
+            with self._one_holder:
+                yield
+            return
+        with self.engine.begin() as connection:
+            self.alone(connection, *names)
+            yield
+            connection.execute(text("SELECT 1"))
+
+    @contextmanager
+    def trying(self, name: str) -> Iterator[bool]:
+        """Whether nobody else holds this name: it is held until the block ends, or the block should do nothing."""
+        if self.is_sqlite:
+            yield True
+            return
+        with self.engine.begin() as connection:
+            query = text("SELECT pg_try_advisory_xact_lock(:number)")
+            yield bool(connection.execute(query, {"number": number_of(name)}).scalar_one())
+
+    def moment(self, connection: Connection) -> float:
+        """Seconds since 1970, by the one clock that all who use this database share."""
+        if self.is_sqlite:
+            return seconds_now()
+        return float(connection.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
+
     def close(self) -> None:
         self.engine.dispose()
+
+
+def number_of(name: str) -> int:
+    """A number that stands for the name in Postgres; all saibot processes agree on it."""
+    return int.from_bytes(hashlib.sha256(f"saibot {name}".encode()).digest()[:8], "big", signed=True)
 
 
 def _engine(url: str) -> Engine:
@@ -79,7 +125,7 @@ def _engine(url: str) -> Engine:
     try:
         return create_engine(address, pool_size=CONNECTIONS, max_overflow=CONNECTIONS, pool_pre_ping=True)
     except ImportError:
-        raise InvalidInput("Postgres needs its driver.", hint="pip install 'saibot[postgres]'") from None
+        raise InvalidInput("Postgres needs its driver.", hint=how_to_install("postgres")) from None
 
 
 def _prepare_sqlite(connection: Any, record: object) -> None:

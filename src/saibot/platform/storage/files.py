@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ from saibot.sketch import SUFFIX
 
 SKETCH_FILE = re.compile(rf"([0-9a-f]{{2}})/(\1[0-9a-f]{{62}}){re.escape(SUFFIX)}")
 DOMAIN_FILE = re.compile(r"domains/([0-9a-f]{64})\.arrow")
+SET_ASIDE = "set-aside/"  # before the name of a file that no row of the database names
+LONG_SECONDS = 3600.0  # nobody writes one file for as long
 CUT_OFF = re.compile(rf"([0-9a-f]{{2}}|domains)/{re.escape(UNFINISHED)}.+")
 
 
@@ -36,27 +39,30 @@ class FileStore(Protocol):
     def move(self, name: str, to: str) -> None:
         """Under another name when it returns; at no time under neither."""
 
-    def names(self) -> Iterator[str]:
-        """All files."""
+    def names(self, folder: str = "") -> Iterator[str]:
+        """All files, or those below a folder, whose name ends with a slash."""
 
     def place(self, name: str) -> Path | None:
         """Where the file lies on this machine, if it does."""
 
 
-def open_files(address: str) -> FileStore:
-    """`s3://bucket/prefix`, with `?endpoint_override=...` for other makers' stores, or the path of a folder."""
+def open_files(address: str, *, shared: bool = False) -> FileStore:
+    """`s3://bucket/prefix`, with `?endpoint_override=...` for other makers' stores, or the path of a folder.
+
+    `shared` with other servers, whose files may be half written at this moment.
+    """
     if address.startswith("s3://"):
         return ObjectStore(address)
     if "://" in address:
         raise InvalidInput(f"{address.split('://')[0]}:// stores are not supported.", hint="Give a folder or s3://bucket.")
-    return FolderStore(Path(address))
+    return FolderStore(Path(address), shared=shared)
 
 
 class FolderStore:
     """Files under one folder."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, *, shared: bool = False) -> None:
+        self.root, self._shared = root, shared
         root.mkdir(parents=True, exist_ok=True)
 
     def put(self, name: str, content: bytes) -> None:
@@ -83,15 +89,15 @@ class FolderStore:
         move_safely(path, target)
         sync_folder(path.parent)
 
-    def names(self) -> Iterator[str]:
-        for folder, _, files in os.walk(self.root):
+    def names(self, folder: str = "") -> Iterator[str]:
+        for place, _, files in os.walk(self.root / folder):
             for file in files:
-                path = Path(folder) / file
+                path = Path(place) / file
                 name = path.relative_to(self.root).as_posix()
-                if CUT_OFF.fullmatch(name):  # its writer was killed
-                    path.unlink(missing_ok=True)
-                else:
+                if not CUT_OFF.fullmatch(name):
                     yield name
+                elif not self._shared or path.stat().st_mtime < time.time() - LONG_SECONDS:
+                    path.unlink(missing_ok=True)  # its writer was killed
 
     def place(self, name: str) -> Path | None:
         return self.root / name
@@ -128,8 +134,9 @@ class ObjectStore:
         self._files.copy_file(self._path(name), self._path(to))
         self._files.delete_file(self._path(name))
 
-    def names(self) -> Iterator[str]:
-        for info in self._files.get_file_info(self._selector(self._prefix, recursive=True, allow_not_found=True)):
+    def names(self, folder: str = "") -> Iterator[str]:
+        where = self._path(folder).rstrip("/")
+        for info in self._files.get_file_info(self._selector(where, recursive=True, allow_not_found=True)):
             if info.type == self._kinds.File:
                 yield str(info.path).removeprefix(f"{self._prefix}/")
 

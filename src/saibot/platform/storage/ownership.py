@@ -1,7 +1,7 @@
-"""Whose storage this is: one platform, in one process, for a data folder, a database and a file store.
+"""Whose storage this is: one process for a data folder, one platform for a database and a file store.
 
-Two on one folder would sweep each other's uploads; two on one database would call each other's searches failed; and a
-platform with a new database would set somebody else's sketches aside.
+Two on one folder would sweep each other's uploads; and a platform with a new database would set somebody else's sketches
+aside. Several servers may be one platform: on one Postgres, with one file store that all of them reach.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import FileStore, is_own
 from saibot.platform.storage.migrate import revision
+from saibot.safe_file import UNFINISHED
 
 _LOCK = 7_209_482_717  # any number; all saibot processes of one Postgres agree on it
 
@@ -34,22 +35,27 @@ def hold_folder(settings: Settings) -> BinaryIO:
         raise InvalidInput(
             f"another platform is using {settings.data}.", hint="Stop it first, or choose another --data folder."
         ) from None
+    for part in ("", "cache", "corpus", "corpus/keys", "corpus/factors", "corpus/domains"):  # others are swept when read
+        for path in (settings.data / part).glob(f"{UNFINISHED}*"):
+            path.unlink(missing_ok=True)  # its writer was killed
     return handle
 
 
 class DatabaseLease:
-    """Nobody else uses the database while this is held. (SQLite's is in the data folder, and held with it.)
+    """Nobody else uses the database while this is held, or those alone who share it. (SQLite's is the data folder's lock.)
 
     The lock is a connection's: Postgres lets go of it when the connection ends, and so does a restart of Postgres. Whoever
     is about to write shards asks `keep` first, which takes the lock again, or says that another platform has it by now.
     """
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, *, shared: bool = False, lock: int = _LOCK) -> None:
+        """`shared` with other servers of the same platform; `lock` where it is not the database that is held, but a name."""
+        self._database, self._shared, self._lock_number = database, shared, lock
         self._connection: Connection | None = None
         self._lock = threading.Lock()
         if not self.keep():
-            raise InvalidInput("another platform is using this database.", hint="Stop it first, or name another --database.")
+            hint = "Stop it first, or name another --database. Several servers need one file store: --files s3://..."
+            raise InvalidInput("another platform is using this database.", hint=hint)
 
     def keep(self) -> bool:
         """Whether the lease is held, now that it was taken again where it was lost. Raises where the database is away."""
@@ -78,7 +84,8 @@ class DatabaseLease:
         # A machine that vanished says no goodbye: have Postgres ask after it, so that another can soon take its place.
         for setting in ("tcp_keepalives_idle = 20", "tcp_keepalives_interval = 10", "tcp_keepalives_count = 3"):
             connection.execute(text(f"SET {setting}"))
-        if connection.execute(text("SELECT pg_try_advisory_lock(:lock)"), {"lock": _LOCK}).scalar_one():
+        take = "pg_try_advisory_lock_shared" if self._shared else "pg_try_advisory_lock"
+        if connection.execute(text(f"SELECT {take}(:lock)"), {"lock": self._lock_number}).scalar_one():
             return True
         self._let_go()
         return False
@@ -98,3 +105,16 @@ def check_files_are_ours(database: Database, files: FileStore) -> None:
             "there are sketches in the file store, but the database is new.",
             hint="Name the database that they belong to, restore a backup, or choose an empty place for files.",
         )
+
+
+def check_there_is_one(settings: Settings) -> None:
+    """For whoever looks at a platform: a wrong folder does not become a new one."""
+    there = settings.database is not None or (settings.data / "saibot.db").exists()
+    if there:
+        database = Database(settings.database_url)
+        try:
+            there = revision(database) is not None
+        finally:
+            database.close()
+    if not there:
+        raise InvalidInput(f"there is no platform in {settings.data}.", hint="Name its folder with --data, or its database.")

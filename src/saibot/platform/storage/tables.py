@@ -6,7 +6,21 @@ Times are ISO text in UTC: they sort as they read.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text, true
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    false,
+    true,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 Plain = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
@@ -48,8 +62,8 @@ datasets = Table(
     Column("provider", Plain, nullable=False),
     Column("name", Plain, nullable=False),
     Column("key_name", Plain, nullable=False),  # empty without a key
-    Column("visibility", String(20), nullable=False),
-    Column("state", String(20), nullable=False),  # live, or leaving: a withdrawal that is under way
+    Column("visibility", String(20), nullable=False),  # see wire.dataset.Visibility
+    Column("state", String(20), nullable=False),  # live; expired, and kept for a while; or leaving: being withdrawn
     Column("version", Integer, nullable=False),
     Column("digest", String(64), nullable=False),
     Column("published", Plain, nullable=False),
@@ -60,6 +74,7 @@ datasets = Table(
     Column("domains", Plain, nullable=False),  # of the key's parts, separated by spaces: for counting
     Column("document", Text, nullable=False),  # the dataset as it is shown, JSON
     # Whether shared factors may be learned from it: not from an open one before an admin has confirmed its source.
+    Column("ended", Text),  # when it was found expired
     Column("teaches", Boolean, nullable=False, server_default=true()),
     Index("one_dataset_per_identity", "provider", "name", "key_name", unique=True),
     Index("datasets_by_published", "published", "number"),
@@ -110,6 +125,10 @@ searches = Table(
     Column("created", Plain, nullable=False, index=True),
     Column("started", Text),
     Column("finished", Text),
+    Column("server", String(40)),  # the one that runs it
+    Column("until", Float),  # when another may take it up, in seconds of the database's clock; none on SQLite
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("stop", Boolean, nullable=False, server_default=false()),  # somebody wants it cancelled
     Index("searches_of_account", "account", "number"),
 )
 
@@ -140,4 +159,73 @@ uses = Table(
     Column("digest", String(64), primary_key=True, index=True),  # of a sketch that the search has taken
 )
 
-ALL = (tokens, domains, datasets, versions, terms, searches, trail, about, uses)
+removed_domains = Table(
+    "removed_domains",
+    metadata,
+    Column("id", Plain, primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("digest", String(64), nullable=False),
+    Column("account", Plain, nullable=False),  # that may register it again, with the same keys
+    Column("removed", Text, nullable=False),
+)
+
+served = Table(
+    "served",
+    metadata,
+    Column("account", Plain, primary_key=True),
+    Column("seconds", Float, nullable=False),  # of workers' time, of late: it fades
+    Column("at", Float, nullable=False),  # when that was, in seconds of the database's clock
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("hash", String(64), primary_key=True),  # sha256 of what the cookie holds
+    Column("token", String(64), nullable=False),  # sha256 of the token that signed in
+    Column("account", Plain, nullable=False, index=True),
+    Column("opened", Plain, nullable=False),
+)
+
+servers = Table(
+    "servers",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("seen", Float, nullable=False),  # its last sign of life, in seconds of the database's clock
+    Column("revision", Integer, nullable=False),  # of the shards that it searches
+)
+
+shared_shards = Table(
+    "shared_shards",
+    metadata,
+    Column("id", Integer, primary_key=True),  # there is one row
+    Column("revision", Integer, nullable=False),
+    Column("index", String(64), nullable=False),  # the name of the index's file
+    Column("files", Text, nullable=False),  # JSON: the names of shards, lists of keys and factors
+)
+
+grants = Table(
+    "grants",
+    metadata,
+    Column("dataset", Number, ForeignKey("datasets.number"), primary_key=True),
+    Column("account", Plain, primary_key=True, index=True),  # that may use the dataset
+    Column("since", Text, nullable=False),
+)
+
+enquiries = Table(
+    "enquiries",
+    metadata,
+    Column("number", Number, primary_key=True, autoincrement=True),
+    Column("id", String(40), nullable=False, unique=True),
+    Column("account", Plain, nullable=False),  # of the requester
+    Column("provider", Plain, nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("document", Text, nullable=False),  # the enquiry as both sides see it, JSON
+    Index("enquiries_of_account", "account", "status", "number"),
+    Index("enquiries_to_provider", "provider", "status", "number"),
+)
+
+ALL = (
+    *(tokens, domains, datasets, versions, terms, searches, trail, about, uses, grants, enquiries),
+    *(removed_domains, served, sessions, servers, shared_shards),
+)
+OF_THE_MOMENT = (searches, uses, served, sessions, servers, shared_shards)  # a backup does without them

@@ -31,7 +31,6 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import minimize
 
 from saibot.privacy.calibration import analytic_mu
 from saibot.privacy.mechanisms.plan import Block, PlanRequest
@@ -85,6 +84,8 @@ def _alg2(request: PlanRequest, block: Block) -> float:
 
 def _least_error(request: PlanRequest, blocks: tuple[Block, ...], cost: Callable[[list[float]], float]) -> list[float]:
     """Minimise predicted error x cost^2 over the logarithms of the proportions: the scale drops out."""
+    from scipy.optimize import minimize
+
     start = np.log([_alg2(request, block) for block in blocks])
 
     def near(logs: np.ndarray) -> np.ndarray:

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from typing import Any
 
-from scipy.special import ndtri
-
 from saibot.errors import UnsupportedPlan
 from saibot.privacy.budget import EXACT, Budget, plain
 from saibot.privacy.calibration import STEPS_PER_SIGMA
@@ -54,6 +52,8 @@ class FindingPlan:
     @property
     def threshold(self) -> int:
         """What a scaled noisy count must exceed. That of one individual does with probability delta/keys_each at most."""
+        from scipy.special import ndtri
+
         deviates = -float(ndtri(float(self.delta) / self.keys_each))
         return self.multiplier + math.ceil(self.scale * deviates * _UP)
 

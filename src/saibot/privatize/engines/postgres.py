@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import datetime
+from itertools import islice
 from typing import Any, Self
 
 import ibis
@@ -20,6 +21,7 @@ import pyarrow as pa
 from saibot.errors import InvalidInput
 from saibot.privatize.engines.engine import TableEngine
 
+FETCHED, TOGETHER = 50_000, 20  # rows at a time, and so many times: a million rows are a batch
 _DIGITS = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _DECIMAL = r"^-?[0-9]{1,38}([.][0-9]*)?$"
 _MOST_WHOLE = 2.0**62  # of floats that are read as whole numbers
@@ -91,7 +93,10 @@ class Postgres(TableEngine):
         return super().fetch(in_its_words(expression))
 
     def batches(self, expression: ibis.Table) -> Iterable[pa.RecordBatch]:
-        return super().batches(in_its_words(expression))
+        # Rows come as objects of Python's, few at a time, and go on in batches of a size that the ledger's hash depends on.
+        found = iter(self.connection.to_pyarrow_batches(in_its_words(expression), chunk_size=FETCHED))
+        while some := list(islice(found, TOGETHER)):
+            yield from pa.Table.from_batches(some).combine_chunks().to_batches()
 
 
 def _nearest_float(text: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Spark, where a provider's rows are on a cluster: tables of one's own session, and Parquet files in local mode.
+"""Spark, where a provider's rows are on a cluster: tables of one's own session, and Parquet files that it can read.
 
 Spark SQL reads the escapes for a vertical tab and a form feed, which surround texts as blanks do, as the letters v and f.
 So blanks are taken off by a pattern here. A group of a pattern is called $1 in Java, and \\1 is the digit.
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from saibot.errors import InvalidInput
 from saibot.privatize.engines.engine import TableEngine
+from saibot.spark_session import open_session
 
 _BLANKS = r"^[ \x09-\x0d]+|[ \x09-\x0d]+$"
 
@@ -32,17 +33,7 @@ class Spark(TableEngine):
 
     @classmethod
     def open(cls) -> Self:
-        from pyspark.sql import SparkSession
-
-        local = SparkSession.builder.master("local[*]").appName("saibot").config("spark.ui.enabled", "false")
-        try:
-            session = local.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-        except Exception as problem:
-            raise InvalidInput(
-                f"Spark does not start ({type(problem).__name__}).",
-                hint="It needs Java 17 or 21; on Debian: apt-get install openjdk-17-jre-headless.",
-            ) from None
-        return cls(ibis.pyspark.connect(session))
+        return cls(ibis.pyspark.connect(open_session()))
 
     def read_text(self, path: Path, names: Sequence[str], *, guessed_but: tuple[str, ...] | None) -> ibis.Table:
         raise InvalidInput("the Spark engine reads Parquet files and tables, no text.", hint="Use --backend duckdb.")

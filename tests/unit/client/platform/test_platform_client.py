@@ -92,7 +92,7 @@ def test_a_damaged_sketch_is_not_sent(fake, sketches, tmp_path, saibot_home):
     for path in ("cut.saibot", "absent.saibot"):
         with pytest.raises(InvalidSketch):
             Provider(fake.client(), saibot_home).publish(tmp_path / path)
-    with pytest.raises(InvalidInput, match="public or restricted"):
+    with pytest.raises(InvalidInput, match="public, restricted or granted"):
         Provider(fake.client(), saibot_home).publish(sketches[0], visibility="secret")
     assert not fake.asked
 

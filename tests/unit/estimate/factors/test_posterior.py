@@ -42,7 +42,12 @@ class Dense:
         self.sigma = A @ self.prior @ A.T + np.diag(np.concatenate(noise))
         gain = self.prior @ A.T @ np.linalg.inv(self.sigma)
         self.mean, self.covariance = gain @ self.y, self.prior - gain @ A @ self.prior
-        self.factor_means = np.sqrt(tau2) * loadings.T @ A.T @ np.linalg.solve(self.sigma, self.y)
+        read = np.sqrt(tau2) * A @ loadings  # the covariance of what is read with the factors
+        self.factor_means = read.T @ np.linalg.solve(self.sigma, self.y)
+        left = np.eye(loadings.shape[1]) - read.T @ np.linalg.solve(self.sigma, read)
+        self.factor_squares = left + np.outer(self.factor_means, self.factor_means)
+        crossed = np.sqrt(tau2) * loadings - gain @ read
+        self.with_factors = crossed + np.outer(self.mean, self.factor_means)  # E z a'
         self.log_likelihood = -(self.y @ np.linalg.solve(self.sigma, self.y) + np.linalg.slogdet(self.sigma)[1]) / 2
 
 
@@ -170,17 +175,21 @@ def test_expected_gains_are_those_of_dense_matrices_with_the_request_s_own_direc
     for i in range(len(readings)):
         p, ratios, likelihood = there[i], [], []
         for share, chance in chances:
-            widened = np.column_stack([loadings * (1 - share) ** 0.5, seen.direction * share**0.5])
-            dense = Dense(readings, i, widened, (1 - share) * shares, tau2[i])
+            told = share * seen.known
+            widened = np.column_stack([loadings * (1 - told) ** 0.5, seen.direction * told**0.5])
+            dense = Dense(readings, i, widened, (1 - told) * shares, tau2[i])
             second = np.outer(dense.mean, dense.mean) + dense.covariance
             # Two keys have rows with the chance of both, one with its own. What own features take is a sum over many keys,
             # which hardly depends on which of them have rows.
             over = seen.sums @ (second * (np.outer(p, p) + np.diag(p * (1 - p)))) @ seen.sums
+            # What noise hides of the request adds to c.z as much as the table follows the request.
+            hidden = (tau2[i] * share / seen.square) ** 0.5 * (p * asked.counts) @ seen.variance
+            over += 2 * hidden * (p * seen.sums) @ dense.with_factors[:, -1] + hidden**2 * dense.factor_squares[-1, -1]
             under = asked.counts @ (p * np.diag(second)) - np.trace(
                 asked.own.T @ (second * np.outer(p, p)) @ asked.own @ asked.inverse
             )
             ratios.append(over / (asked.tss * under))
-            found = FactorPosterior(readings.take(slice(i, i + 1)), widened, (1 - share) * shares, tau2[i : i + 1])
+            found = FactorPosterior(readings.take(slice(i, i + 1)), widened, (1 - told) * shares, tau2[i : i + 1])
             likelihood.append(np.log(chance) + found.log_likelihood[0])
         weights = np.exp(np.array(likelihood) - max(likelihood))
         assert gains.raw[i] == pytest.approx(weights @ ratios / weights.sum(), rel=1e-9)
@@ -215,7 +224,12 @@ def test_a_denoised_request_is_one_more_table(made, steps):
     scale = (asked.residuals**2 - v).sum() / (n**2 @ np.diag(prior))
     mean = scale * prior * n @ np.linalg.solve(scale * prior * n * n[:, None] + np.diag(v), asked.residuals)
     np.testing.assert_allclose(found.means, mean - n @ mean / n.sum(), atol=1e-9)
+    left = scale * prior - scale * prior * n @ np.linalg.solve(
+        scale * prior * n * n[:, None] + np.diag(v), (scale * prior * n).T
+    )
+    np.testing.assert_allclose(found.variance, np.diag(left), atol=1e-9)
     assert found.scale == pytest.approx(scale) and abs(found.sums.sum()) < 1e-9
+    assert 0.05 < found.known < 0.95
     assert np.mean(found.direction**2) == pytest.approx(1)
 
 
@@ -242,3 +256,23 @@ def test_the_variance_within_keys_is_told_from_that_between_them():
     found = variance_within(np.full(400, 5.0), sums, np.full(400, 9.0), float(rest @ rest))
     assert found == pytest.approx(1.5**2, rel=0.1)
     assert variance_within(np.ones(5), np.ones(5), np.zeros(5), 5.0) == 0.0
+
+
+def test_what_noise_hides_of_a_request_takes_nothing_from_a_table_that_follows_it(made):
+    """Half of the residual's square is hidden; the gain of a table that shares 0.6 of its variance with it is foretold."""
+    rng, keys, rows = np.random.default_rng(12), 400, 10.0
+    n, foretold, true = np.full(keys, rows), [], []
+    for seed in range(12):
+        found = made(1, keys, 0, exact=1, spread=0.2, seed=20 + seed)
+        z = (found.truth[0] - found.truth[0].mean()) / found.truth[0].std()
+        e = 0.6**0.5 * z + 0.4**0.5 * rng.normal(size=keys)
+        e -= e.mean()
+        tss = rows * float(e @ e) * 2
+        noisy = RequestSums(
+            n, rows * e + rows * rng.normal(size=keys), np.full(keys, rows**2), n[:, None], np.array([[1 / n.sum()]]), tss
+        )
+        factors, tau2 = Factors.none(found.readings.tree), np.array([found.truth[0].var()])
+        assert 0.4 < denoised_request(factors, noisy).known < 0.6
+        foretold.append(expected_gains(factors, found.readings, tau2, noisy, own_shares=((0.6, 1.0),)).raw[0])
+        true.append(rows * (z @ e) ** 2 / (keys * tss))
+    assert np.mean(foretold) == pytest.approx(np.mean(true), rel=0.1)

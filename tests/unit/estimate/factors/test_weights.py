@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saibot.estimate.factors import Readings, apply, learn
+from saibot.estimate.factors import FactorPosterior, Factors, Readings, apply, learn
 from saibot.estimate.factors.weights import MOST_OF_A_PROVIDER, capped, near_identical, teaching_weights
 
 
@@ -80,3 +81,29 @@ def test_one_provider_can_neither_teach_by_numbers_nor_by_claims(made, agree, at
     assert agree(found.values, honest.truth) - plain > 0.6 * gain
     moved = np.sqrt(np.mean((found.values - alone.values) ** 2))
     assert moved < 0.5 * np.sqrt(np.mean((alone.values - honest.truth) ** 2))
+
+
+def _length(readings: Readings, sums: Sequence[np.ndarray]) -> np.ndarray:
+    """Of readings at all levels, each in units of its noise, (N,)."""
+    return np.sqrt(sum((level**2 / noise).sum(axis=1) for level, noise in zip(sums, readings.noise, strict=True)))
+
+
+@pytest.mark.parametrize("attack", ["noise", "one key", "every table's own readings"])
+def test_whatever_is_taught_values_move_by_no_more_than_their_readings_are_long(made, steps, attack):
+    readings, rng = made(12, 60, 2, steps=steps, noise=8.0, seed=4).readings, np.random.default_rng(5)
+    honest = Factors.none(readings.tree)
+    taught = {
+        "noise": rng.normal(size=(60, 8)),
+        "one key": np.eye(60)[:, :1],
+        "every table's own readings": (readings.sums[0] / readings.weight).T,
+    }[attack]
+    false = Factors(readings.tree, taught / np.sqrt((taught**2).sum(axis=1).mean() + 1e-6), np.full(3, 1e-6))
+    before, after = (
+        FactorPosterior(readings, one.loadings, one.shares, np.full(12, tau2)).deviations
+        for one, tau2 in ((honest, 0.01), (false, 10.0))
+    )
+    moved = _length(readings, readings.tree.sums(readings.weight * (after - before)))
+    most = _length(readings, readings.sums)
+    assert (moved <= most * (1 + 1e-9)).all()
+    if attack == "every table's own readings":  # the bound is not idle
+        assert moved.max() > 0.5 * most[moved.argmax()]

@@ -21,6 +21,9 @@ for (const box of document.querySelectorAll(".copy")) {
   box.append(button);
 }
 
+// On a narrow screen the menu scrolls sideways: where one is shall be in sight.
+document.querySelector(".nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+
 for (const hidden of document.querySelectorAll("[data-needs-script]")) hidden.hidden = false;
 
 for (const select of document.querySelectorAll("select[data-sends]")) {

@@ -29,6 +29,7 @@ def show(visit: Visit, reader: SketchReader) -> Response:
         account=caller.name,
         tables=[table | {"spent": table["published"]} for table in tables_of(visit, reader, datasets)],
         next=write_cursor(page.next),
+        waiting=visit.platform.enquiries.waiting(caller),
     )
 
 

@@ -12,6 +12,7 @@ from saibot.platform.pages.sketch_facts import SketchFacts, SketchReader
 from saibot.platform.pages.views import values
 from saibot.platform.pages.visit import Visit, in_thread
 from saibot.report import sketch_charts, words
+from saibot.wire import DatasetGrant
 
 NEIGHBOURS = 6
 
@@ -49,8 +50,16 @@ def show(visit: Visit, reader: SketchReader) -> Response:
         related=visit.platform.relatives.of(visit.caller, dataset["id"], limit=NEIGHBOURS),
         snippet=_snippet(visit.origin, dataset),
         may_confirm=dataset["open"] and not dataset["confirmed"] and may_confirm(visit, dataset),
+        may_enquire=visit.caller.has("requester") and dataset["provider"] != visit.caller.name,
+        grants=_grants(visit, dataset),
         own=visit.caller.signed_in and (dataset["provider"] == visit.caller.name or visit.caller.has("admin")),
     )
+
+
+def _grants(visit: Visit, dataset: dict[str, Any]) -> list[DatasetGrant]:
+    """To whom it is granted, for its provider's eyes."""
+    own = visit.caller.has("provider") and dataset["provider"] == visit.caller.name
+    return visit.platform.grants.of(visit.caller, dataset["id"]) if own else []
 
 
 def may_confirm(visit: Visit, dataset: dict[str, Any]) -> bool:
@@ -100,11 +109,18 @@ def _protection(dataset: dict[str, Any], facts: SketchFacts | None) -> words.Pro
 
 
 def _snippet(origin: str, dataset: dict[str, Any]) -> str:
-    """Three lines that show whether this dataset's platform improves one's own model, without sending a row."""
+    """Three lines that show whether this dataset's platform improves one's own model, without sending a row.
+
+    The columns of one's own table are taken to be called like the parts of the key. Without a key, rows can be added that
+    have the same columns: the target is one of them.
+    """
     # Names are whatever their provider chose: as literals they stay names when somebody runs these lines.
-    key = f", key={dataset['key']['name']!r}" if dataset["key"] else ""
+    columns = [part["name"] for part in dataset["key"]["parts"]] if dataset["key"] else []
+    key = f", key={(columns if len(columns) > 1 else columns[0])!r}" if columns else ""
+    target = "y" if columns else dataset["features"][0]["name"]
+    token = "" if dataset["visibility"] == "public" else ', token="saibot_..."'
     return (
         "from saibot.client import Platform, Requester\n"
-        f"requester = Requester(Platform({origin!r}))\n"
-        f'found = requester.search("mine.csv", target="y"{key}, local=True)'
+        f"requester = Requester(Platform({origin!r}{token}))\n"
+        f'found = requester.search("mine.csv", target={target!r}{key}, local=True)'
     )

@@ -42,7 +42,7 @@ async def enter(visit: Visit) -> Response:
 
 async def leave(visit: Visit) -> Response:
     await visit.form()
-    visit.platform.accounts.close_session(session.session_text(visit.request))
+    await in_thread(visit.platform.accounts.close_session, session.session_text(visit.request))
     response = visit.go("/?done=signed-out")
     session.drop_cookie(visit.request, response, session.SESSION)
     response.headers["clear-site-data"] = '"cache"'
