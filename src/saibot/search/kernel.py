@@ -1,9 +1,11 @@
 """The sweep's inner loops, compiled: needs numba (the `fast` extra); `saibot.search.sweep` does without where it is missing.
 
-Four rows at a time share the weights that are loaded. They lie a quarter of the block apart, so that each quarter is read
-from end to end, which memory fetches ahead; four neighbouring rows would be short reads that start anew again and again.
+Two rows at a time share the weights that are loaded: their 14 sums and the weights stay in a processor's vector registers,
+and every further row would push some of them out to memory and back. The rows lie half a block apart, so that each half is
+read from end to end. What will be summed next is asked for beforehand, tile by tile: left to itself a processor waits for
+memory first and multiplies then, which takes nearly twice as long.
 Products are summed in the values' own type, where vector units are fast, over TILE keys at most, and the tiles' sums in
-float64: a lane of float32 adds up some hundred numbers, never millions.
+float64: a lane of float32 adds up a dozen numbers, never millions.
 """
 
 from __future__ import annotations
@@ -13,10 +15,15 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
-LINEAR, SQUARE = 5, 2  # columns of weights in the first pass over four rows: two own features and what goes with them
+LINEAR, SQUARE = 5, 2  # columns of weights in the first pass over two rows: two own features and what goes with them
 MORE = 7  # linear columns in every further pass, when the rows are in the nearest cache
-TILE = 1024  # keys; shorter tiles are no more exact by much, and slower
+TILE = 192  # keys; shorter tiles spend their time on adding up, longer ones ask for more at once than is fetched meanwhile
+AHEAD = 1024  # values
+LINE = 64  # bytes that memory hands over at a time
 SCORED = 512  # candidates whose moments are scored as soon as they are known
 SHORT = 256  # keys up to which weights stay in registers and the nearest cache, so that one row at a time is faster
 
@@ -38,6 +45,29 @@ def _compiled(*, fastmath: bool | set[str] = False) -> Callable[[Any], Any]:
     return compile
 
 
+@intrinsic  # type: ignore[untyped-decorator]
+def _fetch(context: Any, row: Any, key: Any) -> Any:
+    """Ask for the tile that lies AHEAD of this one, in this row or in those after it: nothing is read, so nothing can fail
+    where the values end."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        array, size = (
+            context.make_array(signature.args[0])(context, builder, given[0]),
+            signature.args[0].dtype.bitwidth // 8,
+        )
+        whole, word, pointer = given[1].type, ir.IntType(32), ir.IntType(8).as_pointer()
+        first = builder.add(builder.ptrtoint(array.data, whole), builder.mul(given[1], ir.Constant(whole, size)))
+        hint = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], hint)
+        to_read, nearest, data = (ir.Constant(word, number) for number in (0, 3, 1))
+        for place in range(AHEAD * size, (AHEAD + TILE) * size, LINE):
+            address = builder.inttoptr(builder.add(first, ir.Constant(whole, place)), pointer)
+            builder.call(prefetch, [address, to_read, nearest, data])
+        return context.get_dummy_value()
+
+    return types.void(row, types.intp), generate
+
+
 @_compiled(fastmath=True)
 def _short(
     values: np.ndarray,
@@ -48,7 +78,7 @@ def _short(
     start: int,
     stop: int,
 ) -> None:
-    """What `fused` does, for few keys: four rows at once would spend their time on adding up 28 short sums."""
+    """What `fused` does, for few keys: two rows at once would spend their time on adding up 14 short sums."""
     l0, l1, l2, l3, l4, s0, s1 = linear[0], linear[1], linear[2], linear[3], linear[4], square[0], square[1]
     for row in range(start, stop):
         numbers = values[row]
@@ -75,23 +105,18 @@ def fused(
     if values.shape[1] <= SHORT and len(linear) == LINEAR:
         _short(values, linear, square, first, second, start, stop)
         return
-    quarter = (stop - start + 3) // 4
-    sums = np.zeros((4, MORE))
+    half = (stop - start + 1) // 2
+    sums = np.zeros((2, MORE))
     moments = np.zeros((stop - start, len(linear) + SQUARE))  # row by row here: fewer places to write to while sweeping
-    for step in range(quarter):
-        # The last quarter ends with the block; where the block cannot be divided, a row or two are done twice.
-        a, d = start + step, stop - quarter + step
-        b, c = min(a + quarter, d), min(a + 2 * quarter, d)
-        sums[:] = 0.0
-        for key in range(0, values.shape[1], TILE):
-            _both(values, a, b, c, d, key, linear, square, sums)
-        for r, row in enumerate((a, b, c, d)):
+    for step in range(half):
+        # The second half ends with the block; where the block cannot be divided, a row is done twice.
+        a, b = start + step, stop - half + step
+        _both(values, a, b, linear, square, sums)
+        for r, row in enumerate((a, b)):
             moments[row - start, : LINEAR + SQUARE] = sums[r]
         for p in range(LINEAR, len(linear), MORE):
-            sums[:] = 0.0
-            for key in range(0, values.shape[1], TILE):
-                _more(values, a, b, c, d, key, linear, p, sums)
-            for r, row in enumerate((a, b, c, d)):
+            _more(values, a, b, linear, p, sums)
+            for r, row in enumerate((a, b)):
                 moments[row - start, p + SQUARE : p + SQUARE + MORE] = sums[r]
     first[:LINEAR, start:stop] = moments[:, :LINEAR].T
     second[:, start:stop] = moments[:, LINEAR : LINEAR + SQUARE].T
@@ -99,84 +124,66 @@ def fused(
 
 
 @_compiled(fastmath=True)
-def _both(
-    values: np.ndarray,
-    a: int,
-    b: int,
-    c: int,
-    d: int,
-    key: int,
-    linear: np.ndarray,
-    square: np.ndarray,
-    sums: np.ndarray,
-) -> None:
-    """Add to sums (4, 7), from TILE keys on: the four rows' products with five columns, and of their squares with two."""
-    end = min(key + TILE, values.shape[1])
-    va, vb, vc, vd = values[a, key:end], values[b, key:end], values[c, key:end], values[d, key:end]
-    l0, l1, l2, l3 = linear[0, key:end], linear[1, key:end], linear[2, key:end], linear[3, key:end]
-    l4, s0, s1 = linear[4, key:end], square[0, key:end], square[1, key:end]
-    a0 = a1 = a2 = a3 = a4 = a5 = a6 = b0 = b1 = b2 = b3 = b4 = b5 = b6 = values.dtype.type(0)
-    c0 = c1 = c2 = c3 = c4 = c5 = c6 = d0 = d1 = d2 = d3 = d4 = d5 = d6 = values.dtype.type(0)
-    for k in range(end - key):
-        w0, w1, w2, w3, w4, w5, w6 = l0[k], l1[k], l2[k], l3[k], l4[k], s0[k], s1[k]
-        z = va[k]
-        a0, a1, a2, a3, a4 = a0 + z * w0, a1 + z * w1, a2 + z * w2, a3 + z * w3, a4 + z * w4
-        a5, a6 = a5 + z * z * w5, a6 + z * z * w6
-        z = vb[k]
-        b0, b1, b2, b3, b4 = b0 + z * w0, b1 + z * w1, b2 + z * w2, b3 + z * w3, b4 + z * w4
-        b5, b6 = b5 + z * z * w5, b6 + z * z * w6
-        z = vc[k]
-        c0, c1, c2, c3, c4 = c0 + z * w0, c1 + z * w1, c2 + z * w2, c3 + z * w3, c4 + z * w4
-        c5, c6 = c5 + z * z * w5, c6 + z * z * w6
-        z = vd[k]
-        d0, d1, d2, d3, d4 = d0 + z * w0, d1 + z * w1, d2 + z * w2, d3 + z * w3, d4 + z * w4
-        d5, d6 = d5 + z * z * w5, d6 + z * z * w6
-    _add(sums[0], a0, a1, a2, a3, a4, a5, a6)
-    _add(sums[1], b0, b1, b2, b3, b4, b5, b6)
-    _add(sums[2], c0, c1, c2, c3, c4, c5, c6)
-    _add(sums[3], d0, d1, d2, d3, d4, d5, d6)
+def _both(values: np.ndarray, a: int, b: int, linear: np.ndarray, square: np.ndarray, sums: np.ndarray) -> None:
+    """Sums (2, 7): both rows' products with five columns, and of their squares with two."""
+    va, vb = values[a], values[b]
+    l0, l1, l2, l3, l4, s0, s1 = linear[0], linear[1], linear[2], linear[3], linear[4], square[0], square[1]
+    p0 = p1 = p2 = p3 = p4 = p5 = p6 = q0 = q1 = q2 = q3 = q4 = q5 = q6 = 0.0
+    for key in range(0, len(va), TILE):
+        end = min(key + TILE, len(va))
+        _fetch(va, key)
+        _fetch(vb, key)
+        ya, yb, w0, w1, w2, w3 = va[key:end], vb[key:end], l0[key:end], l1[key:end], l2[key:end], l3[key:end]
+        w4, w5, w6 = l4[key:end], s0[key:end], s1[key:end]
+        a0 = a1 = a2 = a3 = a4 = a5 = a6 = b0 = b1 = b2 = b3 = b4 = b5 = b6 = values.dtype.type(0)
+        for k in range(end - key):
+            z = ya[k]
+            a0, a1, a2, a3, a4 = a0 + z * w0[k], a1 + z * w1[k], a2 + z * w2[k], a3 + z * w3[k], a4 + z * w4[k]
+            a5, a6 = a5 + z * z * w5[k], a6 + z * z * w6[k]
+            z = yb[k]
+            b0, b1, b2, b3, b4 = b0 + z * w0[k], b1 + z * w1[k], b2 + z * w2[k], b3 + z * w3[k], b4 + z * w4[k]
+            b5, b6 = b5 + z * z * w5[k], b6 + z * z * w6[k]
+        p0, p1, p2, p3, p4, p5, p6 = p0 + a0, p1 + a1, p2 + a2, p3 + a3, p4 + a4, p5 + a5, p6 + a6
+        q0, q1, q2, q3, q4, q5, q6 = q0 + b0, q1 + b1, q2 + b2, q3 + b3, q4 + b4, q5 + b5, q6 + b6
+    _put(sums[0], p0, p1, p2, p3, p4, p5, p6)
+    _put(sums[1], q0, q1, q2, q3, q4, q5, q6)
 
 
 @_compiled(fastmath=True)
-def _more(
-    values: np.ndarray, a: int, b: int, c: int, d: int, key: int, linear: np.ndarray, p: int, sums: np.ndarray
-) -> None:
-    """Add to sums (4, 7), from TILE keys on: the four rows' products with seven columns from p on."""
-    end = min(key + TILE, values.shape[1])
-    va, vb, vc, vd = values[a, key:end], values[b, key:end], values[c, key:end], values[d, key:end]
-    l0, l1, l2, l3 = linear[p, key:end], linear[p + 1, key:end], linear[p + 2, key:end], linear[p + 3, key:end]
-    l4, l5, l6 = linear[p + 4, key:end], linear[p + 5, key:end], linear[p + 6, key:end]
-    a0 = a1 = a2 = a3 = a4 = a5 = a6 = b0 = b1 = b2 = b3 = b4 = b5 = b6 = values.dtype.type(0)
-    c0 = c1 = c2 = c3 = c4 = c5 = c6 = d0 = d1 = d2 = d3 = d4 = d5 = d6 = values.dtype.type(0)
-    for k in range(end - key):
-        w0, w1, w2, w3, w4, w5, w6 = l0[k], l1[k], l2[k], l3[k], l4[k], l5[k], l6[k]
-        z = va[k]
-        a0, a1, a2, a3, a4 = a0 + z * w0, a1 + z * w1, a2 + z * w2, a3 + z * w3, a4 + z * w4
-        a5, a6 = a5 + z * w5, a6 + z * w6
-        z = vb[k]
-        b0, b1, b2, b3, b4 = b0 + z * w0, b1 + z * w1, b2 + z * w2, b3 + z * w3, b4 + z * w4
-        b5, b6 = b5 + z * w5, b6 + z * w6
-        z = vc[k]
-        c0, c1, c2, c3, c4 = c0 + z * w0, c1 + z * w1, c2 + z * w2, c3 + z * w3, c4 + z * w4
-        c5, c6 = c5 + z * w5, c6 + z * w6
-        z = vd[k]
-        d0, d1, d2, d3, d4 = d0 + z * w0, d1 + z * w1, d2 + z * w2, d3 + z * w3, d4 + z * w4
-        d5, d6 = d5 + z * w5, d6 + z * w6
-    _add(sums[0], a0, a1, a2, a3, a4, a5, a6)
-    _add(sums[1], b0, b1, b2, b3, b4, b5, b6)
-    _add(sums[2], c0, c1, c2, c3, c4, c5, c6)
-    _add(sums[3], d0, d1, d2, d3, d4, d5, d6)
+def _more(values: np.ndarray, a: int, b: int, linear: np.ndarray, start: int, sums: np.ndarray) -> None:
+    """Sums (2, 7): both rows' products with seven columns from `start` on."""
+    va, vb = values[a], values[b]
+    l0, l1, l2, l3, l4, l5, l6 = (
+        linear[start],
+        linear[start + 1],
+        linear[start + 2],
+        linear[start + 3],
+        linear[start + 4],
+        linear[start + 5],
+        linear[start + 6],
+    )
+    p0 = p1 = p2 = p3 = p4 = p5 = p6 = q0 = q1 = q2 = q3 = q4 = q5 = q6 = 0.0
+    for key in range(0, len(va), TILE):
+        end = min(key + TILE, len(va))
+        ya, yb, w0, w1, w2, w3 = va[key:end], vb[key:end], l0[key:end], l1[key:end], l2[key:end], l3[key:end]
+        w4, w5, w6 = l4[key:end], l5[key:end], l6[key:end]
+        a0 = a1 = a2 = a3 = a4 = a5 = a6 = b0 = b1 = b2 = b3 = b4 = b5 = b6 = values.dtype.type(0)
+        for k in range(end - key):
+            z = ya[k]
+            a0, a1, a2, a3, a4 = a0 + z * w0[k], a1 + z * w1[k], a2 + z * w2[k], a3 + z * w3[k], a4 + z * w4[k]
+            a5, a6 = a5 + z * w5[k], a6 + z * w6[k]
+            z = yb[k]
+            b0, b1, b2, b3, b4 = b0 + z * w0[k], b1 + z * w1[k], b2 + z * w2[k], b3 + z * w3[k], b4 + z * w4[k]
+            b5, b6 = b5 + z * w5[k], b6 + z * w6[k]
+        p0, p1, p2, p3, p4, p5, p6 = p0 + a0, p1 + a1, p2 + a2, p3 + a3, p4 + a4, p5 + a5, p6 + a6
+        q0, q1, q2, q3, q4, q5, q6 = q0 + b0, q1 + b1, q2 + b2, q3 + b3, q4 + b4, q5 + b5, q6 + b6
+    _put(sums[0], p0, p1, p2, p3, p4, p5, p6)
+    _put(sums[1], q0, q1, q2, q3, q4, q5, q6)
 
 
 @_compiled()
-def _add(sums: np.ndarray, x0: float, x1: float, x2: float, x3: float, x4: float, x5: float, x6: float) -> None:
-    sums[0] += x0
-    sums[1] += x1
-    sums[2] += x2
-    sums[3] += x3
-    sums[4] += x4
-    sums[5] += x5
-    sums[6] += x6
+def _put(sums: np.ndarray, x0: float, x1: float, x2: float, x3: float, x4: float, x5: float, x6: float) -> None:
+    sums[0], sums[1], sums[2], sums[3], sums[4], sums[5], sums[6] = x0, x1, x2, x3, x4, x5, x6
 
 
 @_compiled()

@@ -13,7 +13,7 @@ import numpy as np
 from saibot.search.scoring import LEAST_SHARE, MOST_EXPLAINED, Base, Scores, score
 from saibot.search.sweep import LEAST_BLOCK, MOST_BLOCK, cores, normal_weights, on_threads, sweep
 
-CHUNK = 64  # candidates of which the best one is compared first
+CHUNK = 64  # candidates, far apart, of which the best one is compared first
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,13 @@ def best(rank: np.ndarray, most: int) -> np.ndarray:
     """The numbers of the `most` largest, largest first, the earlier first among equals.
 
     The largest of every CHUNK are compared first: `most` of them are at least as large as the `most`-th of these, so nothing
-    below that is among the best, and few are left to be sorted.
+    below that is among the best, and few are left to be sorted. Those of a chunk lie far apart, so that a vector instruction
+    compares neighbours of different chunks.
     """
     whole = len(rank) // CHUNK * CHUNK
     if most * CHUNK >= whole:
         return np.argsort(-rank, kind="stable")[:most]
-    largest = rank[:whole].reshape(-1, CHUNK).max(axis=1)
+    largest = rank[:whole].reshape(CHUNK, -1).max(axis=0)
     least = np.partition(largest, len(largest) - most)[len(largest) - most]
     left = np.flatnonzero(rank >= least)
     return left[np.argsort(-rank[left], kind="stable")][:most]

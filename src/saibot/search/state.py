@@ -84,10 +84,10 @@ class State:
     @cached_property
     def fit(self) -> Fit:
         """The model of these moments, through their origin; solved once per state."""
-        whole = self.moments.gram()
-        matrix, noise = whole.matrix.copy(), whole.noise.copy()
-        matrix[0, 1:] = matrix[1:, 0] = noise[0, :] = noise[:, 0] = 0.0
-        return Gram(whole.features, matrix, noise).fit(self.names, self.target, ridge=0.0)
+        size = 1 + len(self.features)
+        matrix, noise = np.zeros((size, size)), np.zeros((size, size))
+        matrix[0, 0], matrix[1:, 1:], noise[1:, 1:] = self.count, self.moments.products, self.moments.product_noise
+        return Gram(self.features, matrix, noise).fit(self.names, self.target, ridge=0.0)
 
     @property
     def tss(self) -> float:
