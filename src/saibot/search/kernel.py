@@ -45,8 +45,7 @@ def _compiled(*, fastmath: bool | set[str] = False) -> Callable[[Any], Any]:
     return compile
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _fetch(context: Any, row: Any, key: Any) -> Any:
+def _ahead(context: Any, row: Any, key: Any) -> Any:
     """Ask for the tile that lies AHEAD of this one, in this row or in those after it: nothing is read, so nothing can fail
     where the values end."""
 
@@ -66,6 +65,9 @@ def _fetch(context: Any, row: Any, key: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(row, types.intp), generate
+
+
+_fetch: Any = intrinsic(_ahead)  # called with a row and a key
 
 
 @_compiled(fastmath=True)
