@@ -3,6 +3,11 @@
 Values never see the request, so the errors of gains are what they are without factors; what would break that is a requester
 whose own table taught them. Worlds of 24 tables with two causes in common, each a corpus that has learned; 50 requests a
 case by default, 800 in the long form.
+
+A private request's gain is that on its very table. A local one's is that on keys without end, of which its own are a sample:
+so it has rows for some keys of a large domain, and the truth is what the same published values gain on all of them. (Worlds
+that are drawn anew would not do: what a corpus has learned is wrong for all keys of a world together, and no request can tell
+by how much from the keys of one.)
 """
 
 from __future__ import annotations
@@ -33,6 +38,7 @@ class Setting:
     rows: int = 2000
     noise: tuple[float, float, float] | None = None  # of counts, sums, products; None: a local request
     provider: str | None = None  # who asks, where it has published too
+    seen: int | None = None  # on how many of the keys the request has rows; None: on all
     worlds: int = 4
 
 
@@ -41,7 +47,7 @@ CASES = {
     "private, much noise": Setting(noise=(10.0, 12.0, 20.0)),
     "private, many keys": Setting(keys=200, rows=6000, noise=(6.0, 8.0, 12.0)),
     "private, by a provider": Setting(noise=(3.0, 4.0, 6.0), provider="provider0"),
-    "local": Setting(worlds=25),
+    "local": Setting(keys=1500, seen=60, worlds=1),
 }
 
 
@@ -66,7 +72,8 @@ def values_of(corpus: Corpus, one: World) -> np.ndarray:
 
 
 def asked(rng: np.random.Generator, setting: Setting, truth: np.ndarray) -> Moments:
-    keys = rng.integers(0, setting.keys, setting.rows)
+    keys = rng.integers(0, setting.seen or setting.keys, setting.rows)
+    keys = rng.permutation(setting.keys)[keys] if setting.seen else keys
     x = 0.1 + 0.3 * rng.normal(size=setting.rows)
     y = 0.2 + 0.5 * x + (SLOPES @ truth)[keys] + 0.3 * rng.normal(size=setting.rows)
     return exact_moments(("x", "y"), np.column_stack([x, y]), keys, setting.keys + 1)
@@ -76,38 +83,35 @@ def asked(rng: np.random.Generator, setting: Setting, truth: np.ndarray) -> Mome
 def test_intervals_cover_where_factors_have_improved_the_values(name, tmp_path, full):
     setting, runs = CASES[name], 800 if full else 50
     worlds = setting.worlds * (8 if full else 1)
-    domain = KeyDomain.of("place", [f"k{i:03d}" for i in range(setting.keys)])
+    domain = KeyDomain.of("place", [f"k{i:04d}" for i in range(setting.keys)])
     key, rng = RequestKey.product([("k", domain)]), np.random.default_rng(41)
-    said, truths = [], []
+    held = []
     for number in range(worlds):
-        one = world(seed=1000 + number, domain=domain, alike=7)
+        one = world(seed=1000 + number, domain=domain, rows_per_table=50 * setting.keys)
         corpus = learned(tmp_path / str(number), one, domain).for_provider(setting.provider)
         values, truth = values_of(corpus, one), np.array([one.truth[sketch.digest] for sketch in one.sketches])
+        places = {sketch.header.dataset.name: place for place, sketch in enumerate(one.sketches)}
         for _ in range(max(runs // worlds, 1)):
             exact = asked(rng, setting, truth)
             seen = exact if setting.noise is None else add_noise(exact, rng, *setting.noise)
             found = search(SearchRequest(seen, None, "y", key), corpus, OPTIONS)
-            places = {sketch.header.dataset.name: place for place, sketch in enumerate(one.sketches)}
             bounds = np.full((TABLES, 2), np.nan)
             for entry in found.ranked:
                 bounds[places[entry.dataset]] = entry.lower, entry.upper
-            said.append(bounds)
-            truths.append(on_the_table(exact, values) if setting.noise is not None else _moments_over_keys(values, truth))
-    bounds = np.array(said)
-    true = np.array(truths) if setting.noise is not None else _in_the_long_run(np.array(truths))
-    held = (bounds[:, :, 0] <= true + 1e-12) & (true <= bounds[:, :, 1])
-    related = held[:, :3]
-    print(f"{name}: all {held.mean():.3f}, those that the target depends on {related.mean():.3f}")
-    assert (0.87 if full else 0.83) <= held.mean() <= (0.93 if full else 0.97)
+            true = on_the_table(exact, values) if setting.noise is not None else on_all_keys(values, truth)
+            held.append((bounds[:, 0] <= true + 1e-12) & (true <= bounds[:, 1]))
+    related = np.array(held)[:, :3]
+    print(f"{name}: all {np.mean(held):.3f}, those that the target depends on {related.mean():.3f}")
+    assert (0.88 if full else 0.84) <= np.mean(held) <= (0.92 if full else 0.96)
 
 
-@pytest.mark.parametrize("name", ["private, little noise", "local"])
-def test_potential_gains_cover_where_factors_show_more_of_what_tables_share_than_of_what_is_their_own(name, tmp_path, full):
-    setting, held = CASES[name], []
+@pytest.mark.parametrize("noise", [None, (3.0, 4.0, 6.0)], ids=["local", "private"])
+def test_potential_gains_cover_where_factors_show_more_of_what_tables_share_than_of_what_is_their_own(noise, tmp_path, full):
+    setting, held = Setting(noise=noise), []
     domain = KeyDomain.of("place", [f"k{i:03d}" for i in range(setting.keys)])
     key, rng = RequestKey.product([("k", domain)]), np.random.default_rng(42)
     for number in range(40 if full else 4):
-        one = world(seed=1000 + number, domain=domain, alike=7)
+        one = world(seed=1000 + number, domain=domain)
         corpus = learned(tmp_path / str(number), one, domain)
         truth = {sketch.header.dataset.name: one.truth[sketch.digest] for sketch in one.sketches}
         for _ in range(6):
@@ -118,22 +122,16 @@ def test_potential_gains_cover_where_factors_show_more_of_what_tables_share_than
                 assert entry.potential_interval is not None
                 low, high = entry.potential_interval
                 held.append(low - 1e-12 <= true[entry.dataset] <= high + 1e-12)
-    print(f"{name}: potential {np.mean(held):.3f} of {len(held)}")
+    print(f"potential {np.mean(held):.3f} of {len(held)}")
     assert (0.88 if full else 0.85) <= np.mean(held) <= 0.99
 
 
-def _moments_over_keys(values: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """Of one world's keys: the covariance of each table's values with what the target owes to the key, and variances."""
+def on_all_keys(values: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Gains of a request with rows without end on every key."""
     owed = SLOPES @ truth
-    centred = values - values.mean(axis=1, keepdims=True)
-    owed = owed - owed.mean()
-    return np.column_stack([centred @ owed, (centred**2).sum(axis=1), np.full(len(values), owed @ owed)]) / (len(owed) - 1)
-
-
-def _in_the_long_run(moments: np.ndarray) -> np.ndarray:
-    """Gains on keys and rows without end: worlds differ in their keys only, and are pooled."""
-    covariance, variance, owed = moments.mean(axis=0).T
-    return covariance**2 / (variance * (owed + 0.3**2 + 0.25 * 0.3**2))
+    owed, centred = owed - owed.mean(), values - values.mean(axis=1, keepdims=True)
+    spread = owed @ owed / len(owed) + 0.3**2 + 0.25 * 0.3**2  # of what keys, rows and the own feature do
+    return (centred @ owed / len(owed)) ** 2 / (np.mean(centred**2, axis=1) * spread)
 
 
 def test_a_requester_s_own_table_among_those_that_teach_makes_no_other_look_surer(tmp_path, full):

@@ -47,17 +47,14 @@ def world(
     domain: KeyDomain = DOMAIN,
     rows_per_table: int = ROWS,
     name: str = "table",
-    alike: int | None = None,
 ) -> World:
-    """`real` noise cannot be drawn again, and is what a platform accepts. Worlds that are `alike` differ in their keys only:
-    what a table owes to the causes is the same in all of them."""
+    """`real` noise cannot be drawn again, and is what a platform accepts."""
     rng = np.random.default_rng(seed)
-    owed = rng if alike is None else np.random.default_rng(alike)
     keys = len(domain)
     causes = rng.normal(size=(keys, SHARED))
     sketches, truth = [], {}
     for number in range(tables):
-        common = causes @ owed.normal(size=SHARED) / np.sqrt(SHARED)
+        common = causes @ rng.normal(size=SHARED) / np.sqrt(SHARED)
         means = 0.35 * (np.sqrt(shared) * common + np.sqrt(1 - shared) * rng.normal(size=keys))
         place = rng.integers(0, keys, rows_per_table)
         rows = np.clip(means[place] + 0.3 * rng.normal(size=rows_per_table), -1, 1)
