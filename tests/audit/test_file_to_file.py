@@ -74,6 +74,7 @@ def test_an_audit_goes_on_where_it_stopped(audited, monkeypatch):
         "audit_counts",
         "audit_found_keys",
         "audit_releases",
+        "audit_training",
         "all_promises",
         "_examples",
     ):  # pairs alone are written down

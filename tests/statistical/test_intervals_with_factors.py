@@ -6,8 +6,8 @@ case by default, 800 in the long form.
 
 A private request's gain is that on its very table. A local one's is that on keys without end, of which its own are a sample:
 so it has rows for some keys of a large domain, and the truth is what the same published values gain on all of them. (Worlds
-that are drawn anew would not do: what a corpus has learned is wrong for all keys of a world together, and no request can tell
-by how much from the keys of one.)
+that are drawn anew would not do: what a corpus has learned is wrong for all keys of a world together, and no request can
+tell by how much from the keys of one.)
 """
 
 from __future__ import annotations

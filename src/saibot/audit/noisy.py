@@ -152,13 +152,18 @@ def attacked(asked: NoisyCase, releases: int, noise_factor: float = 1.0) -> Nois
         one, other = bench.farthest()
         (before, spread, plan), (after, _, _) = bench.exact(one), bench.exact(other)
         drawn = [np.array([bench.drawn(version, plan, noise) for _ in range(releases)]) for version in (one, other)]
-    null, shifted = (log_ratio(sample, before, after, spread, plan.noise) for sample in drawn)
-    estimate = _distance(null, shifted)
+    claim = plan.mu if plan.mu is not None else _claimed(before, after, spread)
+    ratios = [log_ratio(sample, before, after, spread, plan.noise) for sample in drawn]
+    return told_apart(asked.name, asked.source, float(claim), *ratios)
+
+
+def told_apart(name: str, source: str, claim: float, null: np.ndarray, shifted: np.ndarray) -> NoisyFinding:
+    """How far the log ratios of two tables' releases lie apart, beside what is claimed of it."""
+    estimate, releases = _distance(null, shifted), len(null)
     # The distance of two means in units of a spread that is estimated, too.
     error = math.sqrt(2 / releases + estimate**2 / (4 * releases))
-    claim = plan.mu if plan.mu is not None else _claimed(before, after, spread)
     lower, upper = max(estimate - DEVIATES * error, 0.0), estimate + DEVIATES * error
-    return NoisyFinding(asked.name, asked.source, float(claim), estimate, lower, upper, releases)
+    return NoisyFinding(name, source, claim, estimate, lower, upper, releases)
 
 
 def _distance(null: np.ndarray, shifted: np.ndarray) -> float:

@@ -21,6 +21,7 @@ from saibot.audit.minimise import minimised, shown
 from saibot.audit.noisy import NoisyFinding, audit_releases, noisy_cases
 from saibot.audit.promises import Verdict, all_promises
 from saibot.audit.sources import SOURCES
+from saibot.audit.training_attack import audit_training
 from saibot.errors import InvalidInput
 
 Tell = Callable[[str, float | None], None]
@@ -141,6 +142,8 @@ def run_audit(terms: AuditTerms, *, folder: Path | None = None, tell: Tell = lam
     releases = audit_releases(
         chosen, releases=terms.file_releases, noise_factor=terms.noise_factor, workers=terms.workers, tell=tell
     )
+    tell("attacking a round of training together", None)
+    training = audit_training(releases=terms.file_releases, noise_factor=terms.noise_factor)
     promises = all_promises(tell)
     compared = sum(outcome.compared for outcome in outcomes) - before
     return Audit(
@@ -148,7 +151,7 @@ def run_audit(terms: AuditTerms, *, folder: Path | None = None, tell: Tell = lam
         tuple(outcomes),
         examples,
         (*mechanisms, *choices, *keys),
-        tuple(releases),
+        (*releases, *training),
         tuple(promises),
         seconds,
         compared,
