@@ -310,6 +310,10 @@ class Shards:
             for row in rows:
                 done = update(versions).where(versions.c.dataset == row.dataset, versions.c.version == row.version)
                 connection.execute(done.values(packed=True))
+            still = select(datasets.c.digest).where(datasets.c.digest.in_(new), datasets.c.state == "live")
+            live = {row.digest for row in connection.execute(still)}
+        # One that expired meanwhile was not packed yet when it was looked for to be taken out.
+        self._apply(remove=set(new) - live)
         return len(rows)
 
     def _place(self, digest: str) -> None:

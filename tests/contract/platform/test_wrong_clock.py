@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,29 @@ def test_what_expired_by_a_clock_that_was_ahead_is_back_when_the_clock_is(
     with platform.open_sketch(ADMIN, dataset.digest) as file:
         assert file.read() == sketches["good"]
     platform.close()
+
+
+def test_what_expires_while_it_is_packed_is_in_no_shard_afterwards(
+    platform: Platform, sketches: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not packed yet when the platform looks for what has expired, and it was live when packing began."""
+    platform.shards.close()  # so that nothing is packed but by the test
+    real, asked = platform.shards._apply, []
+
+    def expiring_first(**changes: Any) -> None:
+        if changes.get("add") and not asked:
+            asked.append(changes)
+            with clock_ahead(400):
+                platform.tidy()
+        real(**changes)
+
+    monkeypatch.setattr(platform.shards, "_apply", expiring_first)
+    dataset, _ = platform.accept(PROVIDER, sketches["good"], expires=in_ten_days())
+    platform.shards.catch_up()
+    assert asked and len(Corpus(platform.shards.folder)) == 0
+    platform.tidy()
+    platform.shards.catch_up()
+    assert Corpus(platform.shards.folder).digests == (dataset.digest,), "the clock is right again"
 
 
 def test_what_has_expired_is_withdrawn_for_good_when_some_days_are_over(
