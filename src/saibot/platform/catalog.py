@@ -26,12 +26,12 @@ from sqlalchemy import (
 from sqlalchemy.engine import RowMapping
 
 from saibot.platform.accounts import Caller
-from saibot.platform.clock import today
 from saibot.platform.describe import letters_of, plain, words_of
 from saibot.platform.errors import NotFound
 from saibot.platform.pagination import Page, Place
 from saibot.platform.remembered import Remembered
 from saibot.platform.storage.database import Database
+from saibot.platform.storage.shared_day import SharedDay
 from saibot.platform.storage.tables import datasets, grants, terms, versions
 from saibot.wire import CorpusEntry, Dataset
 
@@ -390,7 +390,7 @@ def _visible(caller: Caller, of: FromClause = datasets, *, indexed: bool = False
     """`indexed`: by the index for counting. Else said so that SQLite does not choose it, where datasets are looked at one by
     one in another order."""
     state = of.c.state if indexed else func.coalesce(of.c.state, "")
-    current = and_(state == "live", or_(of.c.expires.is_(None), of.c.expires > today()))
+    current = and_(state == "live", or_(of.c.expires.is_(None), of.c.expires > SharedDay()))
     if caller.has("admin"):
         return and_(current, true())
     for_all = of.c.visibility == "public"

@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sqlalchemy import select, update
+from sqlalchemy import Connection, select, update
 
 from saibot.errors import InvalidInput
 from saibot.platform.errors import NotFound
@@ -299,9 +299,7 @@ class Shards:
             numbers = {row.dataset for row in rows}
             every = select(versions.c.digest).where(versions.c.dataset.in_(numbers))
             touched = {row.digest for row in connection.execute(every)}
-            found = select(datasets.c.digest, datasets.c.state).join(versions, versions.c.dataset == datasets.c.number)
-            found = found.where(versions.c.digest.in_(touched), datasets.c.digest == versions.c.digest)
-            current = {row.digest for row in connection.execute(found) if row.state == "live"}
+            current = _live(connection, touched)
         new = [row.digest for row in rows if row.version == row.latest and row.digest in current]
         for digest in new:
             self._place(digest)
@@ -310,8 +308,7 @@ class Shards:
             for row in rows:
                 done = update(versions).where(versions.c.dataset == row.dataset, versions.c.version == row.version)
                 connection.execute(done.values(packed=True))
-            still = select(datasets.c.digest).where(datasets.c.digest.in_(new), datasets.c.state == "live")
-            live = {row.digest for row in connection.execute(still)}
+            live = _live(connection, new)
         # One that expired meanwhile was not packed yet when it was looked for to be taken out.
         self._apply(remove=set(new) - live)
         return len(rows)
@@ -397,6 +394,13 @@ class Shards:
                     some = versions.c.dataset.in_(missing[start : start + 500])
                     connection.execute(update(versions).where(some).values(packed=False))
         self._wake.set()
+
+
+def _live(connection: Connection, digests: Collection[str]) -> set[str]:
+    """Those that a dataset has as its latest version which people may use."""
+    found = select(datasets.c.digest, datasets.c.state).join(versions, versions.c.dataset == datasets.c.number)
+    found = found.where(versions.c.digest.in_(digests), datasets.c.digest == versions.c.digest)
+    return {row.digest for row in connection.execute(found) if row.state == "live"}
 
 
 def _link(place: Path, path: Path) -> None:

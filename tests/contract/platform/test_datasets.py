@@ -9,7 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import update
 
+from saibot.platform.storage.tables import datasets
 from saibot.sketch import Sketch, read_sketch, write_sketch
 
 Bytes = dict[str, bytes]
@@ -207,9 +209,10 @@ def test_an_expired_dataset_is_gone(server: Any, make_sketch: Callable[..., Sket
     expires = (datetime.now(UTC).date() + timedelta(30)).isoformat()
     dataset = verbs.publish(provider, sketch, expires=expires).json()
     assert dataset["expires"] == expires
-    later = (date.fromisoformat(expires) + timedelta(1)).isoformat()
-    monkeypatch.setattr("saibot.platform.catalog.today", lambda: later)
+    with server.app.state.platform.database.write() as connection:  # the database's own clock is nobody's to change
+        connection.execute(update(datasets).where(datasets.c.id == dataset["id"]).values(expires=yesterday))
     assert server.client().get(f"/v1/datasets/{dataset['id']}").status_code == 404  # before any tidying
+    later = (date.fromisoformat(expires) + timedelta(1)).isoformat()
     noon = datetime.fromisoformat(f"{later}T12:00:00+00:00").timestamp()
     monkeypatch.setattr("saibot.platform.storage.database.Database.moment", lambda self, connection: noon)
     for _ in range(100):  # where it was being packed at that moment, the next look takes it out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,20 @@ def test_what_expired_by_a_clock_that_was_ahead_is_back_when_the_clock_is(
     assert shown(platform, dataset.id) and Corpus(platform.shards.folder).digests == (dataset.digest,)
     with platform.open_sketch(ADMIN, dataset.digest) as file:
         assert file.read() == sketches["good"]
+    platform.close()
+
+
+def test_on_postgres_a_server_whose_clock_is_ahead_shows_what_all_others_show(
+    fresh: Settings, tmp_path: Path, sketches: dict[str, bytes], postgres: Callable[[], str]
+) -> None:
+    settings = fresh.model_copy(update={"database": postgres(), "files": str(tmp_path / "files")})
+    platform = open_platform(settings)
+    dataset, _ = platform.accept(PROVIDER, sketches["good"], expires=in_ten_days())
+    platform.shards.catch_up()
+    with clock_ahead(400):
+        assert shown(platform, dataset.id)
+        platform.tidy()
+        assert shown(platform, dataset.id) and Corpus(platform.shards.folder).digests == (dataset.digest,)
     platform.close()
 
 
