@@ -1,0 +1,92 @@
+// From a budget to a noise level, and back: theorem I7 of integer_release.proof.md, evaluated between bounds.
+//
+// `fits` is true only where an upper bound of delta is within the budget, so a mu that it accepts keeps the promise however
+// the search for that mu went. Proof: ask_page.proof.md, lemma B4.
+
+import { DIGITS, ONE, difference, enclosureOf, exponential, product, quotient, squareRoot, sum } from "./enclosure.js";
+import { chiSquaredTail, normalBelow } from "./normal_law.js";
+import { compareDecimals, decimalOf, floatOfDecimal, fractionOf, fractionOfDecimal } from "./numbers.js";
+
+export const STEPS_PER_SIGMA = 4096;
+export const MOST_TOUCHED = 4000;  // numbers that one individual moves; the tail of more takes long to enclose
+const GUARD = 2e-9;  // twice Python's own: this noise is never the smaller one
+const TAIL_PART = 1_000_000n;  // of delta, what the tail of the noise may take
+
+// What is asked of a Gaussian release: epsilon and delta as decimals, and how many numbers one individual can move.
+export function fits(mu, epsilon, delta, touched) {
+  return fitsFraction(mu, fractionOfDecimal(epsilon), fractionOfDecimal(delta), touched);
+}
+
+function fitsFraction(mu, epsilon, delta, touched) {
+  const tail = enclosureOf(delta[0], delta[1] * TAIL_PART);
+  const steps = BigInt(STEPS_PER_SIGMA), lost = enclosureOf(BigInt(touched), 8n * steps * steps);
+  const moved = enclosureOf(...fractionOf(mu));
+  const rounding = quotient(squareRoot(enclosureOf(BigInt(touched), 1n)), enclosureOf(2n * steps, 1n));
+  const reach = sum(sum(moved, rounding), farthest(touched, delta));
+  const bend = quotient(product(reach, reach), enclosureOf(8n * steps * steps, 1n));
+  const left = difference(difference(enclosureOf(...epsilon), bend), lost);
+  const half = [moved[0] >> 1n, (moved[1] >> 1n) + 1n], share = quotient(left, moved);
+  const gained = normalBelow(difference(half, share))[1];
+  const [power, below] = [exponential(left)[0], normalBelow(difference([-half[1], -half[0]], share))[0]];
+  const curve = gained - ((power * below) >> DIGITS);  // the upper bound of what the continuous release has
+  const bound = product(exponential(lost), sum([curve, curve], tail))[1];
+  return bound * delta[1] <= delta[0] * ONE;
+}
+
+// c with P(chi > c) at most a millionth of delta, hardly larger than the least such c.
+const known = new Map();
+function farthest(touched, delta) {
+  const name = `${touched} ${delta}`;
+  if (known.has(name)) return known.get(name);
+  if (touched > MOST_TOUCHED) throw new Error("internal: more numbers than can be enclosed");
+  const unit = DIGITS - 32n;
+  const small = (y) => chiSquaredTail(touched, [y << unit, y << unit])[1] * delta[1] * TAIL_PART <= delta[0] * ONE;
+  let low = 0n, high = 1n << 32n;
+  while (!small(high)) [low, high] = [high, 2n * high];
+  while (high - low > 1n) {
+    const middle = (low + high) >> 1n;
+    [low, high] = small(middle) ? [low, middle] : [middle, high];
+  }
+  const found = squareRoot([high << (unit + 1n), high << (unit + 1n)]);
+  known.set(name, found);
+  return found;
+}
+
+// The largest mu, but for a few billionths, whose integer release is (epsilon, delta)-DP; null where there is none.
+export function analyticMu(epsilon, delta, touched) {
+  let low = 1e-12, high = 1;
+  if (!fits(low, epsilon, delta, touched)) return null;
+  while (fits(high, epsilon, delta, touched)) [low, high] = [high, 2 * high];
+  for (let i = 0; i < 200 && high - low > 1e-13 * low; i++) {
+    const middle = (low + high) / 2;
+    if (fits(middle, epsilon, delta, touched)) low = middle; else high = middle;
+  }
+  let mu = low * (1 - GUARD);
+  while (!fits(mu, epsilon, delta, touched)) mu *= 1 - GUARD;
+  return mu;
+}
+
+// Epsilon of a mu at this delta, six digits, rounded up, as a decimal; at most the cap.
+export function epsilonOf(mu, delta, touched, cap) {
+  const within = (epsilon) => fitsFraction(mu, fractionOf(epsilon), fractionOfDecimal(delta), touched);
+  let low = 0, high = floatOfDecimal(cap);
+  while (!within(high)) [low, high] = [high, 2 * high];
+  for (let i = 0; i < 60; i++) {
+    const middle = (low + high) / 2;
+    if (within(middle)) high = middle; else low = middle;
+  }
+  const shown = sixDigitsUp(high * (1 - 1e-11));
+  return compareDecimals(shown, cap) < 0 ? shown : cap;
+}
+
+function sixDigitsUp(x) {
+  const [above, below] = fractionOf(x);
+  let exponent = Math.floor(Math.log10(x)) - 6, digits;
+  do {  // the smallest power of ten that leaves six digits
+    exponent += 1;
+    const top = exponent < 0 ? above * 10n ** BigInt(-exponent) : above;
+    const bottom = exponent > 0 ? below * 10n ** BigInt(exponent) : below;
+    digits = -(-top / bottom) + (top % bottom ? 1n : 0n);
+  } while (digits > 999_999n);
+  return decimalOf(`${digits}e${exponent}`);
+}
