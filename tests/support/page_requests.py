@@ -17,12 +17,13 @@ from saibot.privatize.aggregate import ExactStatistics, aggregate
 from saibot.privatize.release import _Piece, _scale
 from saibot.sketch.header import _claimed_plan
 
-# Defines `exactRequest`, which is given { name, content, typed } with the key's domain as { spelled } or { id, values }, and reads
-# and plans the request. In node the modules are imported, in a browser they are those of the page that is open.
+# Defines `exactRequest`, which is given { typed } with the key's domain as { spelled } or { id, values }, reads the table
+# and plans the request. In node modules are imported, in a browser they are those of the page that is open.
 EXACT_REQUEST = """
 async function exactRequest({ typed, secret }, file, page) {
-  const [{ cardOf, cardToml }, { generatedDomain, listedDomain }, ledgers, { prepared }, { readNames }, { planDocument }, vectors, json, stats] =
-    await Promise.all(["card", "key_domain", "ledger", "request", "csv", "plan", "release", "canonical_json", "statistics"].map(page));
+  const { cardOf, cardToml } = await page("card"), { generatedDomain, listedDomain } = await page("key_domain");
+  const { prepared } = await page("request"), { readNames } = await page("csv"), { planDocument } = await page("plan");
+  const ledgers = await page("ledger"), vectors = await page("release"), json = await page("canonical_json");
   const key = typed.key && {
     ...typed.key,
     domain: typed.key.spelled ? generatedDomain(typed.key.spelled) : listedDomain(typed.key.id, 1, typed.key.values),
@@ -48,7 +49,7 @@ async function exactRequest({ typed, secret }, file, page) {
   };
 }
 """
-IN_NODE = EXACT_REQUEST + 'return await exactRequest(data, new File([data.content], data.name), page);'
+IN_NODE = EXACT_REQUEST + "return await exactRequest(data, new File([data.content], data.name), page);"
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,9 @@ def of_product(found: dict[str, Any], release: dict[str, Any], text: str, typed:
     heading, *rows = text.splitlines(keepends=True)
     assert len(rows) == len(found["parts"])
     path = folder / f"{release['name']}.csv"
-    path.write_text(heading + "".join(row for row, part in zip(rows, found["parts"], strict=True) if part == release["part"]))
+    path.write_text(
+        heading + "".join(row for row, part in zip(rows, found["parts"], strict=True) if part == release["part"])
+    )
     (folder / "card.toml").write_text(found["toml"], encoding="utf-8")
     card = Card.read(folder / "card.toml").for_request(release["name"])
     budget = Budget(typed["epsilon"], typed["delta"])
@@ -95,7 +98,11 @@ def cells_that_agree(found: dict[str, Any], text: str, typed: dict[str, Any], fo
         assert release["scale"] == scale
         pieces = [_Piece.of(block, exact, plan, scale, release["mostRows"]) for block in plan.blocks]
         vector = [value for piece in pieces for value in piece.scaled.ravel().tolist()]
-        divisors = [value for piece in pieces for value in np.broadcast_to(piece.divisor, piece.scaled.shape).ravel().tolist()]
-        assert [[int(scaled), divisor] for scaled, divisor in release["vector"]] == [list(pair) for pair in zip(vector, divisors, strict=True)]
+        divisors = [
+            value for piece in pieces for value in np.broadcast_to(piece.divisor, piece.scaled.shape).ravel().tolist()
+        ]
+        assert [[int(scaled), divisor] for scaled, divisor in release["vector"]] == [
+            list(pair) for pair in zip(vector, divisors, strict=True)
+        ]
         compared += len(vector)
     return compared

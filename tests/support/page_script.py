@@ -1,4 +1,4 @@
-"""The page's scripts without a browser: run by the node that comes with playwright, module by module, as they are written."""
+"""The page's scripts without a browser: run by the node that comes with playwright, module by module, as written."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ const page = (name) => import(`%s/${name}.js`);
 const answer = await (async () => {
 %s
 })();
-const plain = (_, value) => typeof value === "bigint" ? String(value) : ArrayBuffer.isView(value) ? Array.from(value) : value;
+const plain = (_, value) =>
+  typeof value === "bigint" ? String(value) : ArrayBuffer.isView(value) ? Array.from(value) : value;
 process.stdout.write(JSON.stringify({ answer }, plain));
 """
 
 
 def run_script(body: str, data: Any = None) -> Any:
-    """What `body` returns: it may await `page("plan")` for a module and has `data`. Whole numbers of any size come as texts."""
+    """What `body` returns: it may await `page("plan")` for a module, and has `data`. Big whole numbers come as texts."""
     from playwright._impl._driver import compute_driver_executable
 
     node = str(compute_driver_executable()[0])

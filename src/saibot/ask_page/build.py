@@ -1,7 +1,7 @@
 """The page in one file: template, styles and scripts joined, and a policy that forbids it every connection.
 
-Scripts are written as modules, each with one idea. A page from disk cannot load modules, so they are joined into one script, in
-which every module is a function of its own that gives what it exports. The policy names the script and the style by their
+Scripts are written as modules, each with one idea. A page from disk cannot load modules, so they are joined into one script,
+in which every module is a function of its own that gives what it exports. The policy names the script and the style by their
 hashes: nothing else runs, nothing is fetched, nothing is sent.
 """
 

@@ -59,7 +59,9 @@ BAD = {
 
 
 def read_by_page(files: dict[str, bytes]) -> list:
-    return run_script(READ, [{"name": name, "content": base64.b64encode(content).decode()} for name, content in files.items()])
+    return run_script(
+        READ, [{"name": name, "content": base64.b64encode(content).decode()} for name, content in files.items()]
+    )
 
 
 def read_by_product(content: bytes, folder: Path, ending: str) -> list[list[str]] | None:
@@ -76,7 +78,9 @@ def read_by_product(content: bytes, folder: Path, ending: str) -> list[list[str]
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv"])
 def test_sound_files_are_read_alike(tmp_path: Path, ending: str):
-    files = {f"{name}{ending}": content.replace(b",", b"\t") if ending == ".tsv" else content for name, content in GOOD.items()}
+    files = {
+        f"{name}{ending}": content.replace(b",", b"\t") if ending == ".tsv" else content for name, content in GOOD.items()
+    }
     for (name, content), found in zip(files.items(), read_by_page(files), strict=True):
         wanted = read_by_product(content, tmp_path, ending)
         assert wanted is not None, name
@@ -84,7 +88,9 @@ def test_sound_files_are_read_alike(tmp_path: Path, ending: str):
 
 
 def test_files_that_could_be_misread_are_refused_without_a_cell_in_the_message():
-    for (name, _), said in zip(BAD.items(), read_by_page({f"{name}.csv": content for name, content in BAD.items()}), strict=True):
+    for (name, _), said in zip(
+        BAD.items(), read_by_page({f"{name}.csv": content for name, content in BAD.items()}), strict=True
+    ):
         assert isinstance(said, str), name
         assert not any(character in said for character in "3\xff"), name
 
@@ -97,8 +103,11 @@ def test_whatever_the_page_accepts_the_product_reads_alike(tmp_path: Path, full:
         line_end = rng.choice([b"\n", b"\n", b"\r\n"])
         rows = []
         for _ in range(rng.randrange(1, 5)):
-            cells = [b"".join(rng.choices(letters[:3] + [b"x"], k=rng.randrange(3))) for _ in range(2)]
-            cells = [b'"' + b"".join(rng.choices(letters[:5] + [b'""', b"\n"], k=2)) + b'"' if rng.random() < 0.3 else c for c in cells]
+            cells = [b"".join(rng.choices([*letters[:3], b"x"], k=rng.randrange(3))) for _ in range(2)]
+            cells = [
+                b'"' + b"".join(rng.choices([*letters[:5], b'""', b"\n"], k=2)) + b'"' if rng.random() < 0.3 else c
+                for c in cells
+            ]
             rows.append(b",".join(cells))
         content = bytearray(b"p,q" + line_end + line_end.join(rows) + (line_end if rng.random() < 0.5 else b""))
         for _ in range(rng.choice([0, 0, 0, 1])):  # one slip
@@ -121,8 +130,25 @@ def test_large_files_are_read_in_pieces_that_break_anywhere():
 
 def test_a_first_line_of_cells_is_recognised_as_by_the_product():
     lines = [
-        *(["name", "age"], ["name", ""], ["7", "x"], ["1,234.5", "x"], ["2013-01-30", "x"], ["30 January 2013", "x"], ["x", "10:15"]),
-        *(["x", "yes"], ["n/a", "x"], ["a@b.org", "x"], ["Name", "name"], ["---", "x"], ["Jan 30, 2013", "x"], ["0xff", "x"], ["May 2013"]),
+        *(
+            ["name", "age"],
+            ["name", ""],
+            ["7", "x"],
+            ["1,234.5", "x"],
+            ["2013-01-30", "x"],
+            ["30 January 2013", "x"],
+            ["x", "10:15"],
+        ),
+        *(
+            ["x", "yes"],
+            ["n/a", "x"],
+            ["a@b.org", "x"],
+            ["Name", "name"],
+            ["---", "x"],
+            ["Jan 30, 2013", "x"],
+            ["0xff", "x"],
+            ["May 2013"],
+        ),
         *(["12e-5 %", "x"], ["20130130T1015Z", "x"], ["https://x", "y"], ["may", "june"], ["2e", "x"], ["é", "ß"]),
     ]
     body = 'const { whyNoNames } = await page("heading"); return data.map((cells) => whyNoNames(cells));'

@@ -10,7 +10,24 @@ import pytest
 from tests.support.page_requests import IN_NODE, cells_that_agree
 from tests.support.page_script import run_script
 
-ODD_NUMBERS = ["", "x", "NaN", "inf", "-inf", "1e400", " 7 ", "true", "0.1", "-0", "5.", ".5", "1e-7", "100", "0", "99.99999999999999"]
+ODD_NUMBERS = [
+    "",
+    "x",
+    "NaN",
+    "inf",
+    "-inf",
+    "1e400",
+    " 7 ",
+    "true",
+    "0.1",
+    "-0",
+    "5.",
+    ".5",
+    "1e-7",
+    "100",
+    "0",
+    "99.99999999999999",
+]
 ODD_KEYS = ["W1", "w1", " W1 ", "W1.0", "W2", "W3", "nowhere", "", "Ä", "A\u0308", "ä", "7", "07", "7.0", "1e-05", "0.00001"]
 ODD_LEVELS = ["f", "m", "F", " f", "", "é", "e\u0301", "1", "1.0"]
 ODD_IDS = ["1", "1.0", "01", "-0", "0", "nan", "", "p-1", "p-2", "0.00001", "1e-05", "x"]
@@ -61,9 +78,18 @@ def test_statistics_before_noise_are_the_products(tmp_path: Path, case: dict):
 def test_rows_that_mean_the_same_are_told_apart_by_how_they_are_written(tmp_path: Path):
     rng = random.Random(2)
     lines = ["cost,ward,who"]
-    lines += [",".join(map(rng.choice, (["1", "1.0", "01", " 1", ""], ["7", "07", "7.0", "", "+7"], "abcde"))) for _ in range(200)]
+    lines += [
+        ",".join(map(rng.choice, (["1", "1.0", "01", " 1", ""], ["7", "07", "7.0", "", "+7"], "abcde"))) for _ in range(200)
+    ]
     key = {"column": "ward", "id": "wards", "values": ["7", "07", "+7"]}  # three keys that are one number
-    typed = COMMON | {"features": FEATURES[:1], "key": key, "neighbours": "replace-one", "id": "who", "maxRows": "99", "rowsPerIndividual": "4"}
+    typed = COMMON | {
+        "features": FEATURES[:1],
+        "key": key,
+        "neighbours": "replace-one",
+        "id": "who",
+        "maxRows": "99",
+        "rowsPerIndividual": "4",
+    }
     text = "\n".join(lines) + "\n"
     found = run_script(IN_NODE, {"name": "table.csv", "content": text, "typed": typed})
     assert cells_that_agree(found, text, typed, tmp_path) > 10

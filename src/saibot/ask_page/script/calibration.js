@@ -34,10 +34,10 @@ function fitsFraction(mu, epsilon, delta, touched) {
 }
 
 // c with P(chi > c) at most a millionth of delta, hardly larger than the least such c.
-const known = new Map();
+const tails = new Map();
 function farthest(touched, delta) {
   const name = `${touched} ${delta}`;
-  if (known.has(name)) return known.get(name);
+  if (tails.has(name)) return tails.get(name);
   if (touched > MOST_TOUCHED) throw new Error("internal: more numbers than can be enclosed");
   const unit = DIGITS - 32n;
   const small = (y) => chiSquaredTail(touched, [y << unit, y << unit])[1] * delta[1] * TAIL_PART <= delta[0] * ONE;
@@ -48,16 +48,23 @@ function farthest(touched, delta) {
     [low, high] = small(middle) ? [low, middle] : [middle, high];
   }
   const found = squareRoot([high << (unit + 1n), high << (unit + 1n)]);
-  known.set(name, found);
+  tails.set(name, found);
   return found;
 }
 
 // The largest mu, but for a few billionths, whose integer release is (epsilon, delta)-DP; null where there is none.
+const planned = new Map();
 export function analyticMu(epsilon, delta, touched) {
+  const name = `${fractionOfDecimal(epsilon)} ${fractionOfDecimal(delta)} ${touched}`;
+  if (!planned.has(name)) planned.set(name, largestMu(epsilon, delta, touched));
+  return planned.get(name);
+}
+
+function largestMu(epsilon, delta, touched) {
   let low = 1e-12, high = 1;
   if (!fits(low, epsilon, delta, touched)) return null;
   while (fits(high, epsilon, delta, touched)) [low, high] = [high, 2 * high];
-  for (let i = 0; i < 200 && high - low > 1e-13 * low; i++) {
+  for (let i = 0; i < 200 && high - low > 1e-11 * low; i++) {
     const middle = (low + high) / 2;
     if (fits(middle, epsilon, delta, touched)) low = middle; else high = middle;
   }
@@ -71,7 +78,7 @@ export function epsilonOf(mu, delta, touched, cap) {
   const within = (epsilon) => fitsFraction(mu, fractionOf(epsilon), fractionOfDecimal(delta), touched);
   let low = 0, high = floatOfDecimal(cap);
   while (!within(high)) [low, high] = [high, 2 * high];
-  for (let i = 0; i < 60; i++) {
+  for (let i = 0; i < 45; i++) {
     const middle = (low + high) / 2;
     if (within(middle)) high = middle; else low = middle;
   }

@@ -109,6 +109,8 @@ async function saveCharge() {
     throw new Refused("nothing was charged: nearly all that is paid for would be noise.", "Mend what you typed above, or tick that you want it all the same.");
   }
   const name = fileOf(ready.ledger);
+  state.ledger = ready.ledger;  // from now on it counts, also where nobody goes further: the next charge comes on top of it
+  at("ledger-shown").replaceChildren(...shownLedger(state.ledger));
   saveFile(name, ledgerText(ready.ledger), "application/json");
   at("confirm-hint").textContent = `The file ${name}. Until it was read here, no noise is drawn and nothing can be sent.`;
   at("confirm-field").hidden = false;
