@@ -111,6 +111,7 @@ async function saveCharge() {
   const name = fileOf(ready.ledger);
   state.ledger = ready.ledger;  // from now on it counts, also where nobody goes further: the next charge comes on top of it
   at("ledger-shown").replaceChildren(...shownLedger(state.ledger));
+  showCap();
   saveFile(name, ledgerText(ready.ledger), "application/json");
   at("confirm-hint").textContent = `The file ${name}. Until it was read here, no noise is drawn and nothing can be sent.`;
   at("confirm-field").hidden = false;

@@ -22,6 +22,12 @@ export function randomWord() {
   return word;
 }
 
+// Throws away what was fetched and not used: noise is made of digits that did not exist before its charge was found.
+export function forgetWords() {
+  words.fill(0n);
+  used = BLOCK;
+}
+
 // A whole number from 0 to n - 1, n >= 1: as many digits as n - 1 has, drawn anew where they come to n or more. A remainder
 // would make small numbers more likely than large ones.
 export function randomBelow(n) {

@@ -7,6 +7,7 @@ import { checkBounds, releasedColumns } from "./grid.js";
 import { charged, receipted, secretFor, spentOf } from "./ledger.js";
 import { fractionOfDecimal } from "./numbers.js";
 import { eventOf, makePlan } from "./plan.js";
+import { forgetWords } from "./randomness.js";
 import { chooseBits, release } from "./release.js";
 import { Refused } from "./refused.js";
 import { headerOf, sealedSketch } from "./sketch.js";
@@ -83,6 +84,7 @@ export async function drawn(ready, savedLedger, progress) {
   if (JSON.stringify(savedLedger) !== JSON.stringify(ready.ledger)) {
     throw new Refused("this ledger does not hold the charge of this request.", "Choose the file that was saved just now.");
   }
+  forgetWords();
   const files = [];
   for (const one of ready.releases) {
     const { sums } = one;
