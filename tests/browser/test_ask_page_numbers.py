@@ -91,27 +91,25 @@ def test_statistics_of_public_tables_are_the_command_lines(from_disk: Visit, tmp
         pytest.skip("SAIBOT_TABLES names no folder of tables")
     with (Path(folder) / "manifest.csv").open() as file:
         listed = {row["table"].removesuffix(".csv.gz"): row for row in csv.DictReader(file)}
-    total, tables = 0, list(listed) if full else [name for name in TABLES if name in listed]
+    total, done, tables = 0, 0, list(listed) if full else [name for name in TABLES if name in listed]
     for name in tables:
         text = gzip.decompress((Path(folder) / f"{name}.csv.gz").read_bytes()).decode("utf-8-sig")
         rows = list(csv.reader(io.StringIO(text)))[:20_000]
         if len(rows) < 20:
             continue
         path = tmp_path / "table.csv"
-        path.write_text(
-            csv_of([cell.strip() or f"c{i}" for i, cell in enumerate(rows[0])], []) + "".join(map(_line, rows[1:]))
-        )
+        heading = [cell.strip() or f"c{i}" for i, cell in enumerate(rows[0])]
+        path.write_text("".join(map(_line, [heading, *rows[1:]])), encoding="utf-8")
         key = rows[0].index(listed[name]["join_keys"].split("|")[0])
         keys = list(dict.fromkeys(cell for row in rows[1:] if (cell := row[key].strip()) and cell.isprintable()))[::2][:500]
-        columns = [i for i in range(len(rows[0])) if i != key and not set(rows[0][i]) & set("*:=\"',")][:4]
-        features = [
-            {"column": rows[0][i].strip(), "kind": "bounds", "lower": "-5", "upper": "1000"}
-            for i in columns
-            if rows[0][i].strip()
-        ]
-        listing = {"column": rows[0][key].strip(), "id": "keys", "values": keys}
+        columns = [i for i, cell in enumerate(heading) if i != key and not set(cell) & set("*:=")][:4]
+        features = [{"column": heading[i], "kind": "bounds", "lower": "-5", "upper": "1000"} for i in columns]
+        if not features or not keys or len(set(heading)) < len(heading):
+            continue
+        listing = {"column": heading[key], "id": "keys", "values": keys}
         total += compared(from_disk, path, request_of("table", features, listing), tmp_path)
-    print(f"{total:,} numbers of {len(tables)} tables are the same")
+        done += 1
+    print(f"{total:,} numbers of {done} tables are the same")
     assert total > 1000
 
 

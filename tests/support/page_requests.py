@@ -63,8 +63,8 @@ class OfProduct:
 
 def of_product(found: dict[str, Any], release: dict[str, Any], text: str, typed: dict[str, Any], folder: Path) -> OfProduct:
     """The same part by `saibot privatize`: its rows in a file of their own, and the card that the page writes."""
-    heading, *rows = text.splitlines(keepends=True)
-    assert len(rows) == len(found["parts"])
+    heading, *rows, rest = (f"{line}\n" for line in text.split("\n"))
+    assert len(rows) == len(found["parts"]) and rest == "\n"
     path = folder / f"{release['name']}.csv"
     path.write_text(
         heading + "".join(row for row, part in zip(rows, found["parts"], strict=True) if part == release["part"])

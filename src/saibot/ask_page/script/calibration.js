@@ -88,7 +88,7 @@ export function epsilonOf(mu, delta, touched, cap) {
 
 function sixDigitsUp(x) {
   const [above, below] = fractionOf(x);
-  let exponent = Math.floor(Math.log10(x)) - 6, digits;
+  let exponent = Number(x.toExponential().split("e")[1]) - 6, digits;
   do {  // the smallest power of ten that leaves six digits
     exponent += 1;
     const top = exponent < 0 ? above * 10n ** BigInt(-exponent) : above;

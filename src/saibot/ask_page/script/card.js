@@ -11,7 +11,7 @@ import { Refused } from "./refused.js";
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,93}$/;  // with -train behind it still one of 100 letters
 const LARGEST = 1e20;
 const MOST_LEVELS = 1000;
-const MOST_ROWS = 2 ** 40;
+const MOST_ROWS = 1_099_511_627_776;  // 2^40
 const ZERO = { digits: 0n, exponent: 0 }, UNITY = { digits: 1n, exponent: 0 };
 
 export function cardOf(typed) {

@@ -9,6 +9,12 @@ import { withoutBlanks } from "./spelling.js";
 
 const OFF_THE_BOX = 1e-4;
 
+// Scaled value 1 in steps of the grid, and the product of so many of it. (A language's own powers may be approximate.)
+export function stepsOfOne(bits, order = 1) {
+  const one = 1 << bits;
+  return order === 0 ? 1 : order === 1 ? one : one * one;
+}
+
 // The columns of a release: one for a number, one for every level of a category. features: as in `card.js`.
 export function releasedColumns(features) {
   return features.flatMap((feature) =>
@@ -30,7 +36,7 @@ function constantsFor({ lower, upper }, one) {
 // Both bounds land on the sides of the box, never beyond; so does everything between them. Needs no row.
 export function checkBounds(column, bits) {
   if (column.kind !== "numeric") return;
-  const one = 2 ** bits, [lower, upper, offset, factor] = constantsFor(column, one);
+  const one = stepsOfOne(bits), [lower, upper, offset, factor] = constantsFor(column, one);
   for (const [limit, side] of [[lower, -one], [upper, one]]) {
     const image = (limit - offset) * factor;
     if (!(Math.abs(image - side) <= OFF_THE_BOX * one) || Math.abs(Math.floor(image + 0.5)) > one) {
@@ -41,7 +47,7 @@ export function checkBounds(column, bits) {
 
 // Writes the steps of one feature's cell to `steps` from place `at` on.
 export function stepsOfFeature(feature, bits) {
-  const one = 2 ** bits;
+  const one = stepsOfOne(bits);
   if (feature.levels) {
     const forms = formsOfLevels(feature.levels);
     return (cell, steps, at) => {

@@ -13,6 +13,7 @@ import { bytesOfHex, hex, hmacHex, sha256Hex } from "./sha256.js";
 
 const FORMAT = "saibot-ask-ledger";
 const MOST_KEPT = 16 << 20;  // bytes of sketches that are kept in a ledger to be handed out again
+const SURPLUS = 1e-11;  // more than floats lose in a plan and in the sum of many
 const ABOUT = "Keep this file, and only its newest copy: it is the one record of what your requests have spent. "
   + "The page cannot know of requests that are not in it.";
 
@@ -121,11 +122,9 @@ function checkTerms({ neighbours, unit, cap }, card) {
 // Everybody is in one part of each split, so of a request the larger part counts; mu^2 and the numbers touched add up.
 function totalOf(requests) {
   const largest = (numbers) => Math.max(...numbers);
-  const squares = requests.map(({ parts }) => largest(parts.map(({ event }) => event.mu ** 2)));
-  // Each square and each sum may be rounded down by a part in 2^52; a sum of many is raised by more than that.
-  const squared = requests.length > 1 ? squares.reduce((total, one) => total + one, 0) * (1 + 1e-12) : squares[0] ?? 0;
+  const squared = requests.reduce((total, { parts }) => total + largest(parts.map(({ event }) => event.mu * event.mu)), 0);
   return {
-    mu: requests.length === 1 ? largest(requests[0].parts.map(({ event }) => event.mu)) : Math.sqrt(squared) * (1 + 1e-15),
+    mu: Math.sqrt(squared) * (1 + SURPLUS),
     touched: requests.reduce((total, { parts }) => total + largest(parts.map(({ event }) => event.touched)), 0),
   };
 }

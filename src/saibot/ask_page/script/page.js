@@ -16,12 +16,14 @@ const state = { ledger: null, file: null, names: null, ready: null, unsaved: new
 // Runs a step, says what went wrong, and lets nothing else begin meanwhile.
 async function step(problemAt, work) {
   if (state.busy) return;
+  const focused = document.activeElement;
   state.busy = true;
   tell(at(problemAt), null);
   try {
     await work();
   } catch (problem) {
     tell(at(problemAt), problem);
+    focused?.focus();
   } finally {
     hideProgress();
     state.busy = false;
@@ -93,7 +95,7 @@ async function check() {
     return showStep("plan-step", "plan-head");
   }
   const options = { again, now: new Date().toISOString(), progress: showProgress };
-  const ready = await prepared(state.file, state.names, card, state.ledger, options);
+  const ready = await untouched(() => prepared(state.file, state.names, card, state.ledger, options));
   ready.ledger.requests.at(-1).form = rememberedForm(typed);
   state.ready = ready;
   at("plan-shown").replaceChildren(...shownPlan(ready));
@@ -101,6 +103,16 @@ async function check() {
   at("doubts-accepted").checked = false;
   at("doubts-list").replaceChildren(...ready.doubts.map((doubt) => element("li", {}, `Nearly all that is paid for would be noise: ${doubt}`)));
   showStep("plan-step", "plan-head");
+}
+
+// What is typed while the table is read would not be what is planned.
+async function untouched(work) {
+  at("facts-step").inert = true;
+  try {
+    return await work();
+  } finally {
+    at("facts-step").inert = false;
+  }
 }
 
 async function saveCharge() {
@@ -156,7 +168,7 @@ at("facts-step").addEventListener("submit", (event) => {
   step("check-problem", check);
 });
 at("facts-step").addEventListener("input", () => {
-  if (!state.busy) forget();
+  forget();
   showFields();
 });
 at("name").addEventListener("change", showCap);

@@ -5,13 +5,14 @@
 
 import { STEPS_PER_SIGMA } from "./calibration.js";
 import { discreteGaussian } from "./discrete_gaussian.js";
+import { stepsOfOne } from "./grid.js";
 import { noiseOf } from "./plan.js";
 import { Refused } from "./refused.js";
 
 const MOST_BITS = 15;
 const MULTIPLIER_BITS = 12;
 const LEAST_MULTIPLIER_BITS = 8;
-const RANGE = 2 ** 62;
+const RANGE = 4_611_686_018_427_387_904;  // 2^62
 const ROUNDING = 1 + 1e-12;  // more than floats lose between a plan and its multipliers, so that noise errs upwards only
 const TAIL = 60;
 
@@ -27,7 +28,7 @@ export function chooseBits(plan, mostRows) {
 
 // Noise in steps of the grid that a monomial of this block should have.
 export function tau(block, multiplicity, bits) {
-  return noiseOf(block, multiplicity) * (2 ** bits) ** block.order * ROUNDING;
+  return noiseOf(block, multiplicity) * stepsOfOne(bits, block.order) * ROUNDING;
 }
 
 function allTaus(plan, bits) {
@@ -37,7 +38,7 @@ function allTaus(plan, bits) {
 
 function multiplierBits(plan, bits, mostRows) {
   const taus = allTaus(plan, bits), largest = Math.max(...taus.map(([, one]) => one));
-  const most = Math.max(...taus.map(([block, one]) => (mostRows * (2 ** bits) ** block.order) / one));
+  const most = Math.max(...taus.map(([block, one]) => (mostRows * stepsOfOne(bits, block.order)) / one));
   if (STEPS_PER_SIGMA * Math.SQRT2 * (most + TAIL) > RANGE) return -1;
   const room = RANGE / (largest * (most + TAIL));
   return room >= 1 ? Math.floor(Math.log2(room)) : -1;
@@ -47,20 +48,20 @@ function multiplierBits(plan, bits, mostRows) {
 export function noiseScale(plan, bits, mostRows) {
   const used = Math.min(multiplierBits(plan, bits, mostRows), MULTIPLIER_BITS);
   const largest = Math.max(...allTaus(plan, bits).map(([, one]) => one));
-  return Math.ceil(Math.max(largest * 2 ** used, STEPS_PER_SIGMA * Math.SQRT2));
+  return Math.ceil(Math.max(largest * (1 << used), STEPS_PER_SIGMA * Math.SQRT2));
 }
 
 // The vector that gets noise: for every number of the release its sum times its multiplier, and what divides it back.
 // Blocks come in the plan's order, keys of a block one after the other.
 export function scaledVector(plan, bits, mostRows, sums) {
-  const scale = noiseScale(plan, bits, mostRows), m = plan.request.features, one = 2 ** bits;
+  const scale = noiseScale(plan, bits, mostRows), m = plan.request.features;
   return plan.blocks.flatMap((block) => {
-    const limit = BigInt(mostRows) * BigInt(one) ** BigInt(block.order);
+    const one = stepsOfOne(bits, block.order), limit = BigInt(mostRows) * BigInt(one);
     const entry = (sum, multiplicity) => {
       const multiplier = Math.floor(scale / tau(block, multiplicity, bits));
       // A clamp is a projection, so it moves neighbours no further apart.
       const clamped = sum > limit ? limit : sum < -limit ? -limit : sum;
-      return { scaled: clamped * BigInt(multiplier), divisor: multiplier * one ** block.order };
+      return { scaled: clamped * BigInt(multiplier), divisor: multiplier * one };
     };
     if (block.scope === "key") {
       const keys = sums.perKey.length / (1 + m), columns = block.order === 0 ? [0] : [...Array(m).keys()].map((i) => 1 + i);

@@ -4,9 +4,10 @@
 
 export function jointCost(blocks, sigmas, request) {
   const perKey = [0, 0, 0], whole = [0, 0, 0];
-  blocks.forEach((block, i) => { (block.scope === "key" ? perKey : whole)[block.order] = sigmas[i] ** -2; });
+  blocks.forEach((block, i) => { (block.scope === "key" ? perKey : whole)[block.order] = 1 / (sigmas[i] * sigmas[i]); });
   const squared = request.boundSquared;
-  const added = Math.sqrt([0, 1, 2].reduce((total, i) => total + (perKey[i] + whole[i]) * squared ** i, 0));
+  const powers = [1, squared, squared * squared];
+  const added = Math.sqrt(powers.reduce((total, power, i) => total + (perKey[i] + whole[i]) * power, 0));
   const replaced = Math.sqrt(Math.max(
     distanceSquared([0, 0, 0], [0, 1, 2].map((i) => perKey[i] + whole[i]), squared, request.features),  // the key stays
     distanceSquared(perKey, whole, squared, request.features),  // the row moves to another key
@@ -19,15 +20,15 @@ export function jointCost(blocks, sigmas, request) {
 // precisions of cells that the two rows do not share, T of those that they do.
 function distanceSquared(apart, together, squared, features) {
   if (features >= 2) {  // a = b = B^2, and p = -u with u in [0, B^2] free
-    const fixed = 2 * apart[0] + 2 * ((apart[1] + together[1]) * squared + (apart[2] + together[2]) * squared ** 2);
+    const fixed = 2 * apart[0] + 2 * ((apart[1] + together[1]) * squared + (apart[2] + together[2]) * squared * squared);
     return fixed + largestOfParabola(2 * together[1], -2 * together[2], squared);
   }
   const bound = Math.sqrt(squared);  // one feature: x = B, and y in [-B, B]
   const moved = (y) => 2 * apart[0]
     + (apart[1] + together[1]) * (squared + y * y) - 2 * together[1] * bound * y
-    + (apart[2] + together[2]) * (squared ** 2 + y ** 4) - 2 * together[2] * squared * y * y;
+    + (apart[2] + together[2]) * (squared * squared + y * y * y * y) - 2 * together[2] * squared * y * y;
   const slope = (y) => 2 * (apart[1] + together[1]) * y - 2 * together[1] * bound
-    + 4 * (apart[2] + together[2]) * y ** 3 - 4 * together[2] * squared * y;
+    + 4 * (apart[2] + together[2]) * y * y * y - 4 * together[2] * squared * y;
   // Where the slope itself turns: between those places it rises or falls throughout, and has one zero at most.
   const cubic = 12 * (apart[2] + together[2]), linear = 2 * (apart[1] + together[1]) - 4 * together[2] * squared;
   const turn = cubic > 0 && linear < 0 ? Math.min(Math.sqrt(-linear / cubic), bound) : 0;

@@ -3,7 +3,7 @@
 
 import { comparableText, individualOf, keyOf, numberOf } from "./cells.js";
 import { byCodePoint } from "./canonical_json.js";
-import { releasedColumns, stepsOfFeature } from "./grid.js";
+import { releasedColumns, stepsOfFeature, stepsOfOne } from "./grid.js";
 import { readRows } from "./csv.js";
 import { randomWord } from "./randomness.js";
 import { Refused } from "./refused.js";
@@ -77,7 +77,7 @@ class PartSums {
     this.perKey = key ? new Float64Array((key.domain.values.length + 1) * (1 + m)) : null;
     this.whole = Array(1 + m + (m * (m + 1)) / 2).fill(0n);
     this.recent = new Float64Array(this.whole.length);
-    this.room = 2 ** (52 - 2 * bits);
+    this.room = 4_503_599_627_370_496 / stepsOfOne(bits, 2);  // 2^52 of them
     this.places = new Map();
     this.individuals = table.id ? new Map() : null;
     this.filled = features.map(() => 0);
@@ -160,7 +160,7 @@ function byOrder(one, other) {
 function checkLength(row, features, bits) {
   let length = 0;
   for (const step of row) length += step * step;
-  if (!(length <= features * 4 ** bits)) throw new Error("internal: a row is longer than the bound; nothing was released.");
+  if (!(length <= features * stepsOfOne(bits, 2))) throw new Error("internal: a row is longer than the bound; nothing was released.");
 }
 
 // What a whole column or key would be but noise: sentences for the owner of the table alone.
