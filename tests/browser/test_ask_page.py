@@ -15,6 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
 from typer.testing import CliRunner
 
+from saibot.ask_page import ask_page
 from saibot.cli.app import app
 from saibot.sketch import read_sketch
 from tests.browser.test_for_everyone import BROKEN, tab_to
@@ -175,16 +176,18 @@ def test_what_is_on_the_screen_before_the_charge_does_not_depend_on_cells(at_bro
 
 
 @contextmanager
-def listening_for_anybody() -> Iterator[tuple[str, list[str]]]:
-    """An address, and what was asked of it."""
+def listening_for_anybody(answer: bytes = b"") -> Iterator[tuple[str, list[str]]]:
+    """An address that gives this answer, and what was asked of it."""
     heard: list[str] = []
 
     class Listener(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             heard.append(self.path)
             self.send_response(200)
-            self.send_header("Content-Length", "0")
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
+            self.wfile.write(answer)
 
         do_POST = do_GET
 
@@ -233,6 +236,16 @@ def test_the_page_can_reach_nothing_even_if_it_tried(at_browser: AtTheBrowser) -
         )
         assert sorted(set(heard) - {"/favicon.ico"}) == ["/after", "/heard", "/page"]
     assert len([problem for problem in visit.problems if "Content Security Policy" in problem]) >= 5
+
+
+def test_a_page_that_a_server_sends_reads_no_rows(browser: Browser) -> None:
+    """However it came to be served: it asks to be saved, checked and opened from disk."""
+    with listening_for_anybody(ask_page().encode()) as (address, _):
+        page = browser.new_page()
+        page.goto(f"{address}/saibot-ask.html")
+        expect(page.get_by_text("This page came from a server, so it will not read your rows.")).to_be_visible()
+        expect(page.locator("input:visible, button:visible")).to_have_count(0)
+        page.close()
 
 
 def test_what_cannot_be_read_or_was_typed_wrongly_is_said_and_nothing_is_lost(

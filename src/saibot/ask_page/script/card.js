@@ -31,7 +31,7 @@ export function cardOf(typed) {
     key: typed.key ? keyOfCard(typed.key) : null,
     ...budgetOf(typed),
   };
-  if (!["replace-one", "add-remove"].includes(card.neighbours)) throw new Refused("choose whether the number of rows is public.");
+  if (!["replace-one", "add-remove"].includes(card.neighbours)) throw new Refused("choose whether the number of individuals is public.");
   if (card.features.length === 0) throw new Refused("choose at least one column: the target, and what explains it.");
   const names = card.features.map(({ name }) => name);
   if (new Set(names).size < names.length) throw new Refused("two features have the same public name.", "Give each one of its own.");

@@ -156,6 +156,9 @@ function fileOf({ saved }) {
 
 // ------------------------------------------------------------------------------------------------ what people do
 
+// Only a file on one's own disk is the same file each time.
+at(location.protocol === "file:" ? "ledger-step" : "served").hidden = false;
+
 at("ledger-new").addEventListener("click", () => step("ledger-problem", () => openLedger(newLedger())));
 at("ledger-file").addEventListener("change", () => step("ledger-problem", async () => {
   const file = at("ledger-file").files[0];
