@@ -141,3 +141,10 @@ def test_two_ledgers_give_an_account_two_names():
     (one,), _ = visits({})
     (other,), _ = visits({})
     assert one["header"]["account"] != other["header"]["account"]
+
+
+def test_a_table_may_be_called_like_anything_that_objects_have():
+    (said,), text = visits({"name": "constructor"})
+    assert said["digests"] and list(json.loads(text)["accounts"]) == ["constructor"]
+    (again,), _ = visits({"name": "toString"}, text=text)
+    assert again["digests"]

@@ -1,14 +1,16 @@
 // How a plan divides its noise between blocks: the proportions that make the predicted error of a regression least.
 //
-// Privacy does not depend on them (joint.proof.md, "allocation is irrelevant for privacy"): any proportions are scaled to the
-// budget afterwards. The prediction is that of saibot/privacy/mechanisms/allocation.py, for one key level.
+// Privacy does not depend on them (joint.proof.md, "allocation is irrelevant for privacy"): any proportions are scaled to
+// the budget afterwards. The prediction is that of saibot/privacy/mechanisms/allocation.py, for one key level.
 
 const TYPICAL_KEYS = 100;
 const TYPICAL_ROWS_PER_KEY = 30;
 const WIDEST = Math.log(1000);
 
 export function allocate(request, blocks, cost) {
-  const start = blocks.map((block) => Math.log((block.order % 2 ? 2 : Math.SQRT2) * request.boundSquared ** (block.order / 2)));
+  const start = blocks.map((block) =>
+    Math.log((block.order % 2 ? 2 : Math.SQRT2) * request.boundSquared ** (block.order / 2)),
+  );
   const near = (logs) => logs.map((log, i) => Math.min(Math.max(log, start[i] - WIDEST), start[i] + WIDEST));
   const objective = (logs) => {
     const scales = near(logs).map(Math.exp), reached = cost(scales);

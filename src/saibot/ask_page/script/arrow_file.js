@@ -12,13 +12,25 @@ const TYPES = {
   text: [5, []],
 };
 
-// columns: [{ name, type, values }] with values of one length; `metadata` is one pair of texts. Without rows there is no batch.
+// columns: [{ name, type, values }] with values of one length; `metadata` is one pair of texts. Without rows there is no
+// batch.
 export function arrowFile(columns, [name, text], rows) {
-  const schema = (writer) => writer.table([
-    ["i16", LITTLE_ENDIAN],
-    ["offset", (w) => w.vector(columns.map((column) => (inner) => field(inner, column)))],
-    ["offset", (w) => w.vector([(inner) => inner.table([["offset", (x) => x.text(name)], ["offset", (x) => x.text(text)]])])],
-  ]);
+  const schema = (writer) =>
+    writer.table([
+      ["i16", LITTLE_ENDIAN],
+      ["offset", (w) => w.vector(columns.map((column) => (inner) => field(inner, column)))],
+      [
+        "offset",
+        (w) =>
+          w.vector([
+            (inner) =>
+              inner.table([
+                ["offset", (x) => x.text(name)],
+                ["offset", (x) => x.text(text)],
+              ]),
+          ]),
+      ],
+    ]);
   const parts = [padded(MAGIC), message(SCHEMA, schema, 0)];
   const blocks = [];
   if (rows > 0) {
@@ -32,7 +44,12 @@ export function arrowFile(columns, [name, text], rows) {
     blocks.push([lengthOf(parts), head.length, body.length]);  // a length of 32 digits and four bytes between: one of 64
     parts.push(head, body);
   }
-  const footer = FlatWriter.of([["i16", VERSION_5], ["offset", schema], ["offset", (w) => w.structs([])], ["offset", (w) => w.structs(blocks)]]);
+  const footer = FlatWriter.of([
+    ["i16", VERSION_5],
+    ["offset", schema],
+    ["offset", (w) => w.structs([])],
+    ["offset", (w) => w.structs(blocks)],
+  ]);
   return joined([...parts, words(CONTINUED, 0), footer, words(footer.length), MAGIC]);
 }
 

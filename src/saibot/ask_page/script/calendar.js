@@ -3,7 +3,8 @@
 const DAY = /^[0-9]{4}-[0-9]{2}-[0-9]{2}(?![^ T])/;
 const HOUR = /^(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[ T])?([01][0-9]|2[0-3]):[0-5][0-9](?:$|:)/;
 
-// The number of a day, 2000-03-01 being 0; null where there is no such day. Years begin in March, so that leap days are last.
+// The number of a day, 2000-03-01 being 0; null where there is no such day. Years begin in March, so that leap days are
+// last.
 export function dayNumber(text) {
   const found = /^([0-9]{4})-([0-9]{2})-([0-9]{2})$/.exec(text);
   if (found === null) return null;

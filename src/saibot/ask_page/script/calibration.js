@@ -14,10 +14,11 @@ const TAIL_PART = 1_000_000n;  // of delta, what the tail of the noise may take
 
 // What is asked of a Gaussian release: epsilon and delta as decimals, and how many numbers one individual can move.
 export function fits(mu, epsilon, delta, touched) {
-  return fitsFraction(mu, fractionOfDecimal(epsilon), fractionOfDecimal(delta), touched);
+  return excess(mu, fractionOfDecimal(epsilon), fractionOfDecimal(delta), touched) <= 0;
 }
 
-function fitsFraction(mu, epsilon, delta, touched) {
+// Above 0 unless an upper bound of delta is within the budget; its size is about the logarithm of their ratio.
+function excess(mu, epsilon, delta, touched) {
   const tail = enclosureOf(delta[0], delta[1] * TAIL_PART);
   const steps = BigInt(STEPS_PER_SIGMA), lost = enclosureOf(BigInt(touched), 8n * steps * steps);
   const moved = enclosureOf(...fractionOf(mu));
@@ -30,7 +31,27 @@ function fitsFraction(mu, epsilon, delta, touched) {
   const [power, below] = [exponential(left)[0], normalBelow(difference([-half[1], -half[0]], share))[0]];
   const curve = gained - ((power * below) >> DIGITS);  // the upper bound of what the continuous release has
   const bound = product(exponential(lost), sum([curve, curve], tail))[1];
-  return bound * delta[1] <= delta[0] * ONE;
+  const [used, allowed] = [bound * delta[1], delta[0] * ONE];
+  const distance = Math.abs(Math.log(Number((used << 64n) / allowed) / 2 ** 64));
+  return used <= allowed ? -distance : Math.max(distance, Number.MIN_VALUE);
+}
+
+// A number next to the edge of what fits, on the good side of it. It only has to be found quickly: what is good is decided
+// by `excess`. False position, with the value of an end that does not move halved (the Illinois rule).
+function edgeOfGood(value, good, bad, closeness) {
+  let [atGood, atBad] = [value(good), value(bad)];
+  for (let i = 0; i < 200 && Math.abs(bad - good) > closeness * Math.abs(good); i++) {
+    const share = i % 4 === 3 ? 0.5 : Math.min(Math.max(atGood / (atGood - atBad), 1e-6), 1 - 1e-6);
+    const next = good + (bad - good) * share;
+    if (next === good || next === bad) break;
+    const atNext = value(next);
+    if (atNext <= 0) {
+      [good, atGood, atBad] = [next, atNext, atBad / 2];
+    } else {
+      [bad, atBad, atGood] = [next, atNext, atGood / 2];
+    }
+  }
+  return good;
 }
 
 // c with P(chi > c) at most a millionth of delta, hardly larger than the least such c.
@@ -61,28 +82,24 @@ export function analyticMu(epsilon, delta, touched) {
 }
 
 function largestMu(epsilon, delta, touched) {
-  let low = 1e-12, high = 1;
-  if (!fits(low, epsilon, delta, touched)) return null;
-  while (fits(high, epsilon, delta, touched)) [low, high] = [high, 2 * high];
-  for (let i = 0; i < 200 && high - low > 1e-11 * low; i++) {
-    const middle = (low + high) / 2;
-    if (fits(middle, epsilon, delta, touched)) low = middle; else high = middle;
-  }
-  let mu = low * (1 - GUARD);
-  while (!fits(mu, epsilon, delta, touched)) mu *= 1 - GUARD;
+  const budget = [fractionOfDecimal(epsilon), fractionOfDecimal(delta)];
+  const value = (mu) => excess(mu, ...budget, touched);
+  let bad = 1;
+  while (value(bad) <= 0) bad *= 2;
+  while (bad > 1e-12 && value(bad / 2) > 0) bad /= 2;
+  if (bad <= 1e-12) return null;
+  let mu = edgeOfGood(value, bad / 2, bad, 1e-11) * (1 - GUARD);
+  while (value(mu) > 0) mu *= 1 - GUARD;
   return mu;
 }
 
 // Epsilon of a mu at this delta, six digits, rounded up, as a decimal; at most the cap.
 export function epsilonOf(mu, delta, touched, cap) {
-  const within = (epsilon) => fitsFraction(mu, fractionOf(epsilon), fractionOfDecimal(delta), touched);
-  let low = 0, high = floatOfDecimal(cap);
-  while (!within(high)) [low, high] = [high, 2 * high];
-  for (let i = 0; i < 45; i++) {
-    const middle = (low + high) / 2;
-    if (within(middle)) high = middle; else low = middle;
-  }
-  const shown = sixDigitsUp(high * (1 - 1e-11));
+  const value = (epsilon) => excess(mu, fractionOf(epsilon), fractionOfDecimal(delta), touched);
+  let good = floatOfDecimal(cap);
+  while (value(good) > 0) good *= 2;
+  while (good > 1e-12 && value(good / 2) <= 0) good /= 2;
+  const shown = sixDigitsUp(edgeOfGood(value, good, good / 2, 1e-12) * (1 - 1e-11));
   return compareDecimals(shown, cap) < 0 ? shown : cap;
 }
 

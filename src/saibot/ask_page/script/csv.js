@@ -3,7 +3,7 @@
 // No dialect is guessed: one row with a quote in it could otherwise change how all the others are read. What the product
 // would refuse is refused, and so are a few files that it takes; whatever is accepted here means the same there.
 
-import { Refused } from "./refused.js";
+import { grouped, Refused } from "./refused.js";
 
 const LONGEST_CELL = 1 << 20;
 const MOST_COLUMNS = 10_000;
@@ -15,7 +15,10 @@ export function separatorOf(name) {
   const lower = name.toLowerCase();
   if (lower.endsWith(".csv")) return COMMA;
   if (lower.endsWith(".tsv")) return TAB;
-  throw new Refused("this page reads text files that end in .csv or .tsv.", "Save the table as CSV, or use `saibot privatize`.");
+  throw new Refused(
+    "this page reads text files that end in .csv or .tsv.",
+    "Save the table as CSV, or use `saibot privatize`.",
+  );
 }
 
 // Calls `take(cells)` for every row, the line of names first. `took` hears how many bytes have been read.
@@ -98,13 +101,18 @@ export class RowParser {
       }
     }
     this.cell += text.slice(from);
-    if (this.cell.length > LONGEST_CELL) throw new Refused("a cell of the table has more than a million letters.", "Check that its quotes close.");
+    if (this.cell.length > LONGEST_CELL)
+      throw new Refused("a cell of the table has more than a million letters.", "Check that its quotes close.");
   }
 
   endCell() {
     if (this.returned) throw oddLineEnd();
     this.cells.push(this.cell);
-    if (this.cells.length > MOST_COLUMNS) throw new Refused(`a row of the table has more than ${MOST_COLUMNS.toLocaleString("en")} cells.`, "Check that its lines end.");
+    if (this.cells.length > MOST_COLUMNS)
+      throw new Refused(
+        `a row of the table has more than ${grouped(MOST_COLUMNS)} cells.`,
+        "Check that its lines end.",
+      );
     this.cell = "";
     this.closed = false;
   }
@@ -117,21 +125,32 @@ export class RowParser {
     this.cells = [];
     if (this.columns === null) {
       if (empty) return;  // lines before the names
-      if (cells.some((cell) => /[\r\n]/.test(cell))) throw new Refused("a name in the first line of the table has a line break in it.", "Write the names of the columns in one line.");
+      if (cells.some((cell) => /[\r\n]/.test(cell)))
+        throw new Refused(
+          "a name in the first line of the table has a line break in it.",
+          "Write the names of the columns in one line.",
+        );
       this.columns = cells.length;
       this.lineEnd = returned;
     } else {
       if (returned !== this.lineEnd) throw oddLineEnd();
       if (empty && this.columns > 1) return;
       if (cells.length !== this.columns) {
-        throw new Refused("a row of the table does not have as many cells as the first line has names.", "Check that the file is complete, and that cells with a comma in them stand in quotes.");
+        throw new Refused(
+          "a row of the table does not have as many cells as the first line has names.",
+          "Check that the file is complete, and that cells with a comma in them stand in quotes.",
+        );
       }
     }
     this.take(cells);
   }
 
   end() {
-    if (this.quoted) throw new Refused("a quote of the table is never closed.", 'A cell with a quote in it is written in quotes, and its own quote twice: "5"" pipe".');
+    if (this.quoted)
+      throw new Refused(
+        "a quote of the table is never closed.",
+        'A cell with a quote in it is written in quotes, and its own quote twice: "5"" pipe".',
+      );
     if (this.returned) throw oddLineEnd();
     if (this.cells.length > 0 || this.cell !== "" || this.closed) this.endRow(this.lineEnd ?? false);
     if (this.columns === null) throw new Refused("the file is empty.", "A table begins with the names of its columns.");
@@ -139,9 +158,15 @@ export class RowParser {
 }
 
 function quoteInside() {
-  return new Refused("the table has a quote inside a cell that is not in quotes.", 'A cell with a quote in it is written in quotes, and its own quote twice: "5"" pipe".');
+  return new Refused(
+    "the table has a quote inside a cell that is not in quotes.",
+    'A cell with a quote in it is written in quotes, and its own quote twice: "5"" pipe".',
+  );
 }
 
 function oddLineEnd() {
-  return new Refused("lines of the table end in different ways.", "Save it anew: all lines end alike, with or without a carriage return.");
+  return new Refused(
+    "lines of the table end in different ways.",
+    "Save it anew: all lines end alike, with or without a carriage return.",
+  );
 }

@@ -1,9 +1,10 @@
 // Discrete Gaussian noise in whole numbers alone: P(x) proportional to exp(-x^2 / 2s^2) on all integers, for a whole s.
 //
-// Proof: privacy/mechanisms/ask_page.proof.md, lemma B5. A value is x = ±(k s + j) as in Karney 2016, algorithm D: k with odds
-// exp(-k^2/2), j uniform below s, both kept with probability exp(-y(2k + y)/2), y = j/s. What has probability exp(-g) is decided
-// by comparing random whole numbers (Forsythe 1972): of n = 1, 2, ... the first that fails a trial of probability g/n is
-// odd with probability 1 - g + g^2/2! - ... = exp(-g). So nothing is rounded, and no probability is computed.
+// Proof: privacy/mechanisms/ask_page.proof.md, lemma B5. A value is x = ±(k s + j) as in Karney 2016, algorithm D: k with
+// odds exp(-k^2/2), j uniform below s, both kept with probability exp(-y(2k + y)/2), y = j/s. What has probability exp(-g)
+// is decided by comparing random whole numbers (Forsythe 1972): of n = 1, 2, ... the first that fails a trial of
+// probability g/n is odd with probability 1 - g + g^2/2! - ... = exp(-g). So nothing is rounded, and no probability is
+// computed.
 
 import { randomBelow, randomWord } from "./randomness.js";
 

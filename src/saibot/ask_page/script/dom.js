@@ -21,7 +21,11 @@ export function tableOfRows(caption, names, rows) {
   const table = element(
     "table", {},
     element("caption", { class: "hidden-visually" }, caption),
-    element("thead", {}, element("tr", {}, ...names.map((name, i) => element("th", { scope: "col", ...(i ? { class: "number" } : {}) }, name)))),
+    element(
+      "thead",
+      {},
+      element("tr", {}, ...names.map((name, i) => element("th", { scope: "col", ...(i ? { class: "number" } : {}) }, name))),
+    ),
     element("tbody", {}, ...rows.map((row) => element("tr", {}, ...row.map(cell)))),
   );
   return element("div", { class: "table", tabindex: "0", role: "region", "aria-label": caption }, table);
@@ -37,7 +41,14 @@ export function tell(place, problem) {
   if (!problem) return;
   const known = problem instanceof Refused;
   const words = known ? problem.message : "something went wrong in this page, and nothing was released.";
-  place.append(element("div", { class: "note bad" }, element("strong", {}, capital(words)), known ? problem.hint : String(problem.message ?? "")));
+  place.append(
+    element(
+      "div",
+      { class: "note bad" },
+      element("strong", {}, capital(words)),
+      known ? problem.hint : String(problem.message ?? ""),
+    ),
+  );
 }
 
 export function capital(text) {

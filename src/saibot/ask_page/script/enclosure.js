@@ -1,7 +1,8 @@
 // Real numbers between two whole ones: every function gives a lower and an upper bound that hold whatever was rounded.
 //
-// An enclosure is a pair [low, high] of whole numbers that stand for low / 2^DIGITS and high / 2^DIGITS. Low ends are rounded
-// down and high ends up, so what is proved of the formulas holds for what the browser computes. No float takes part.
+// An enclosure is a pair [low, high] of whole numbers that stand for low / 2^DIGITS and high / 2^DIGITS. Low ends are
+// rounded down and high ends up, so what is proved of the formulas holds for what the browser computes. No float takes
+// part.
 
 export const DIGITS = 768n;
 export const ONE = 1n << DIGITS;

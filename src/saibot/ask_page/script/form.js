@@ -10,13 +10,24 @@ const TEXTS = {
   maxRows: "max-rows", epsilon: "epsilon", delta: "delta", capEpsilon: "cap-epsilon", capDelta: "cap-delta", test: "test",
 };
 const KEY_TEXTS = {
-  column: "key", name: "key-name", kind: "key-kind", counts: "key-counts", first: "key-first", last: "key-last", id: "key-id",
-  version: "key-version", values: "key-values",
+  column: "key",
+  name: "key-name",
+  kind: "key-kind",
+  counts: "key-counts",
+  first: "key-first",
+  last: "key-last",
+  id: "key-id",
+  version: "key-version",
+  values: "key-values",
 };
 const FACTS = ["name", "kind", "lower", "upper", "missing", "levels", "unit"];
 const MOST_REMEMBERED = 100_000;  // letters of a pasted list that a ledger keeps for the next visit
 const EXAMPLES = {
-  dates: ["2024-01-01", "2024-12-31"], weeks: ["2024-W01", "2024-W52"], months: ["2024-01", "2024-12"], years: ["2010", "2024"], range: ["1", "15"],
+  dates: ["2024-01-01", "2024-12-31"],
+  weeks: ["2024-W01", "2024-W52"],
+  months: ["2024-01", "2024-12"],
+  years: ["2010", "2024"],
+  range: ["1", "15"],
 };
 
 // Lists the columns of a table. Names are all that is known of it.
@@ -40,7 +51,10 @@ export function listColumns(names) {
     return entry;
   }));
   fillSelect(at("key"), [["", "no key: only more rows can be found"], ...names.map((name) => [name, name])]);
-  fillSelect(at("id"), [["", "no: each row is another individual"], ...names.map((name) => [name, `told apart by ${name}`])]);
+  fillSelect(at("id"), [
+    ["", "no: each row is another individual"],
+    ...names.map((name) => [name, `told apart by ${name}`]),
+  ]);
 }
 
 function fillSelect(select, options) {
@@ -115,8 +129,13 @@ function linesOf(text) {
 
 async function domainTyped({ kind, counts, first, last, id, version, values }, listFile) {
   if (kind !== "list" && kind !== "file") {
-    const spelled = `${kind}:${kind === "range" && counts ? `${counts}:` : ""}${first}:${last}`, domain = generatedDomain(spelled);
-    if (domain === null) throw new Refused("the first and the last key do not make a range of keys.", `They are written as ${EXAMPLES[kind].join(" and ")}; what whole numbers count, in small letters.`);
+    const spelled = `${kind}:${kind === "range" && counts ? `${counts}:` : ""}${first}:${last}`,
+      domain = generatedDomain(spelled);
+    if (domain === null)
+      throw new Refused(
+        "the first and the last key do not make a range of keys.",
+        `They are written as ${EXAMPLES[kind].join(" and ")}; what whole numbers count, in small letters.`,
+      );
     return [domain, { kind: "spelled" }];
   }
   if (!/^[1-9][0-9]{0,8}$/.test(version)) throw new Refused("the version of a list of keys is a whole number.");

@@ -1,6 +1,7 @@
 // Cells to whole numbers: clipped to public bounds, scaled, rounded to the grid. As saibot/privatize/grid.py, lemma I1.
 //
-// Only comparisons, + - * / and floor are used, on floats as IEEE 754 has them, so every engine gives the same whole numbers.
+// Only comparisons, + - * / and floor are used, on floats as IEEE 754 has them, so every engine gives the same whole
+// numbers.
 
 import { formsOfLevels, numberOf } from "./cells.js";
 import { fifteenDigits } from "./numbers.js";
@@ -19,8 +20,24 @@ export function stepsOfOne(bits, order = 1) {
 export function releasedColumns(features) {
   return features.flatMap((feature) =>
     feature.levels
-      ? feature.levels.map((level) => ({ name: `${feature.name}=${level}`, kind: "indicator", lower: 0, upper: 1, feature, level }))
-      : [{ name: feature.name, kind: "numeric", lower: feature.lower, upper: feature.upper, missing: missingOf(feature), feature }],
+      ? feature.levels.map((level) => ({
+          name: `${feature.name}=${level}`,
+          kind: "indicator",
+          lower: 0,
+          upper: 1,
+          feature,
+          level,
+        }))
+      : [
+          {
+            name: feature.name,
+            kind: "numeric",
+            lower: feature.lower,
+            upper: feature.upper,
+            missing: missingOf(feature),
+            feature,
+          },
+        ],
   );
 }
 
@@ -40,7 +57,10 @@ export function checkBounds(column, bits) {
   for (const [limit, side] of [[lower, -one], [upper, one]]) {
     const image = (limit - offset) * factor;
     if (!(Math.abs(image - side) <= OFF_THE_BOX * one) || Math.abs(Math.floor(image + 0.5)) > one) {
-      throw new Refused(`the bounds of ${column.name} are too close together for their size.`, "Shift the column so that its bounds lie nearer to 0.");
+      throw new Refused(
+        `the bounds of ${column.name} are too close together for their size.`,
+        "Shift the column so that its bounds lie nearer to 0.",
+      );
     }
   }
 }

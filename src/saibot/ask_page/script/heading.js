@@ -5,7 +5,8 @@ import { withoutWhiteSpace } from "./spelling.js";
 
 const TRUTHS = ["true", "false", "yes", "no"];
 const MISSING_MARKS = ["na", "n/a", "nan", "null", "none", "inf", "infinity"];
-const MONTH = "(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?|dec(ember)?)";
+const MONTH =
+  "(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?|dec(ember)?)";
 const NUMBER_LIKE = /^([+-]?(\d[\d.,' ]*|\.\d+)(e[+-]?\d+)?\s?%?|0x[0-9a-f]+)$/i;
 const TIME_LIKE = [
   String.raw`\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([t\s].*)?`,  // 2013-01-30, 30.1.2013, 2013-01-30T10:15Z

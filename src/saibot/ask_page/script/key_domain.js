@@ -3,7 +3,7 @@
 // As saibot/domains/domain.py and generated.py: what a text means depends on that text and the public list alone.
 
 import { dayNumber, dayText, digits, firstDayOfWeek, readingOf, weekOf } from "./calendar.js";
-import { Refused } from "./refused.js";
+import { grouped, Refused } from "./refused.js";
 import { sha256Hex } from "./sha256.js";
 import { folded, normalKey, spellings } from "./spelling.js";
 
@@ -17,9 +17,11 @@ export class KeyDomain {
     Object.assign(this, { id, version, values, parents });
     if (!id || id.length > 200) throw new Refused("the list of keys needs an id of at most 200 letters, such as wards.");
     if (values.length === 0) throw new Refused("the list of keys is empty.");
-    if (values.length > MOST_KEYS) throw new Refused(`the list has more than ${MOST_KEYS.toLocaleString("en")} keys.`, "Use `saibot privatize` for it.");
+    if (values.length > MOST_KEYS)
+      throw new Refused(`the list has more than ${grouped(MOST_KEYS)} keys.`, "Use `saibot privatize` for it.");
     for (const column of [values, ...parents.map(([, column]) => column)]) {
-      if (column.includes(OTHER) || column.includes("")) throw new Refused(`the list of keys has an empty cell, or the reserved key ${OTHER}.`);
+      if (column.includes(OTHER) || column.includes(""))
+        throw new Refused(`the list of keys has an empty cell, or the reserved key ${OTHER}.`);
       if (column.some((text) => /[\x00-\x1f\x7f-\x9f]/.test(text))) throw new Refused("a key holds a control character.");
     }
     this.index = new Map(values.map((value, i) => [value, i]));
@@ -89,7 +91,11 @@ function days(id, first, last) {
   const texts = between(first, last)?.map(dayText);
   if (!texts) return null;
   const week = texts.map((text) => weekOf(dayNumber(text)));
-  const parents = [["month", texts.map((text) => text.slice(0, 7))], ["year", texts.map((text) => text.slice(0, 4))], ["week", week]];
+  const parents = [
+    ["month", texts.map((text) => text.slice(0, 7))],
+    ["year", texts.map((text) => text.slice(0, 4))],
+    ["week", week],
+  ];
   return new KeyDomain(id, 1, texts, parents);
 }
 

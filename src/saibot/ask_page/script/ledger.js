@@ -12,6 +12,7 @@ import { Refused } from "./refused.js";
 import { bytesOfHex, hex, hmacHex, sha256Hex } from "./sha256.js";
 
 const FORMAT = "saibot-ask-ledger";
+const MOST_READ = 256 << 20;  // bytes of a ledger
 const MOST_KEPT = 16 << 20;  // bytes of sketches that are kept in a ledger to be handed out again
 const SURPLUS = 1e-11;  // more than floats lose in a plan and in the sum of many
 const ABOUT = "Keep this file, and only its newest copy: it is the one record of what your requests have spent. "
@@ -31,6 +32,11 @@ function sealOf({ about: _, ...content }) {
   return sha256Hex(JSON.stringify(content));
 }
 
+export async function readLedgerFile(file) {
+  if (file.size > MOST_READ) throw new Refused("the file is too large for a ledger.", "Choose the one that you saved last.");
+  return readLedger(await file.text());
+}
+
 export function readLedger(text) {
   let found;
   try {
@@ -38,8 +44,10 @@ export function readLedger(text) {
   } catch {
     found = null;
   }
-  if (found?.format !== FORMAT) throw new Refused("this is not a ledger of this page.", "Choose the newest saibot-ledger file that you saved.");
-  if (found.version !== 1) throw new Refused("the ledger was written by a newer page.", "Get the newest page: `saibot ask-page`.");
+  if (found?.format !== FORMAT)
+    throw new Refused("this is not a ledger of this page.", "Choose the newest saibot-ledger file that you saved.");
+  if (found.version !== 1)
+    throw new Refused("the ledger was written by a newer page.", "Get the newest page: `saibot ask-page`.");
   const { about: _, seal, ...ledger } = found;
   if (seal !== sealOf(ledger) || !isSound(ledger)) {
     throw new Refused("the ledger is damaged, or was changed by hand.", "Choose the file as the page saved it.");
@@ -48,10 +56,30 @@ export function readLedger(text) {
 }
 
 function isSound({ secret, saved, accounts, requests }) {
-  return /^[0-9a-f]{64}$/.test(secret) && Number.isSafeInteger(saved) && typeof accounts === "object" && Array.isArray(requests)
-    && requests.every(({ account, parts }) => Object.hasOwn(accounts, account) && parts.every(({ event }) =>
-      event.kind === "gaussian" && event.mu >= 0 && Number.isFinite(event.mu) && Number.isSafeInteger(event.touched)
-      && event.touched >= 1 && event.steps === STEPS_PER_SIGMA));
+  return (
+    /^[0-9a-f]{64}$/.test(secret) &&
+    Number.isSafeInteger(saved) &&
+    typeof accounts === "object" &&
+    Array.isArray(requests) &&
+    requests.every(
+      ({ account, parts }) =>
+        Object.hasOwn(accounts, account) &&
+        parts.every(
+          ({ event }) =>
+            event.kind === "gaussian" &&
+            event.mu >= 0 &&
+            Number.isFinite(event.mu) &&
+            Number.isSafeInteger(event.touched) &&
+            event.touched >= 1 &&
+            event.steps === STEPS_PER_SIGMA,
+        ),
+    )
+  );
+}
+
+// The terms of an account, or null where nothing was ever charged to it.
+export function accountNamed({ accounts }, name) {
+  return Object.hasOwn(accounts, name) ? accounts[name] : null;
 }
 
 // A key for each purpose, the same as long as this ledger is kept. Sketches name the account by one.
@@ -74,7 +102,7 @@ export function boughtBefore(ledger, card) {
 // The ledger with a charge for this request in it. parts: [{ part, event }]; `again` asks for a new edition, which costs.
 // Refuses where the account has other terms, or too little left. Changes nothing itself.
 export function charged(ledger, card, parts, { again, now }) {
-  const account = ledger.accounts[card.name] ?? termsOf(card);
+  const account = accountNamed(ledger, card.name) ?? termsOf(card);
   checkTerms(account, card);
   const split = parts.length > 1 ? hex(randomBytes(4)) : null;
   const earlier = ledger.requests.filter((one) => one.account === card.name);
@@ -91,9 +119,13 @@ export function charged(ledger, card, parts, { again, now }) {
     parts: parts.map(({ part, event }) => ({ part, event, receipt: null })),
   };
   if (!within([...earlier, request], account.cap)) {
-    const left = Math.max(floatOfDecimal(decimalOf(account.cap.epsilon)) - floatOfDecimal(spentOf(ledger, card.name).epsilon), 0);
+    const left = Math.max(
+      floatOfDecimal(decimalOf(account.cap.epsilon)) - floatOfDecimal(spentOf(ledger, card.name).epsilon),
+      0,
+    );
+    const about = `about ε = ${Math.floor(left * 1e4) / 1e4} of the cap of ${account.cap.epsilon} is left`;
     throw new Refused(
-      `this request needs ε = ${request.asked.epsilon}, and about ε = ${Math.floor(left * 1e4) / 1e4} of the cap of ${account.cap.epsilon} is left.`,
+      `this request needs ε = ${request.asked.epsilon}, and ${about}.`,
       "Ask with a smaller epsilon. The cap was fixed by the first request about these individuals.",
     );
   }
@@ -112,10 +144,21 @@ function termsOf(card) {
 
 // A charge under other terms than the account's would not add up.
 function checkTerms({ neighbours, unit, cap }, card) {
-  if (neighbours !== card.neighbours) throw new Refused(`${card.name} is kept under ${neighbours}; a request under ${card.neighbours} would not add up.`, "Choose the same as before, or another name for other individuals.");
-  if (unit !== card.id) throw new Refused(`${card.name} protects ${unit === null ? "rows" : `individuals told apart by ${unit}`}; this request does not.`, "Tell individuals apart as before, or choose another name for others.");
+  if (neighbours !== card.neighbours)
+    throw new Refused(
+      `${card.name} is kept under ${neighbours}; a request under ${card.neighbours} would not add up.`,
+      "Choose the same as before, or another name for other individuals.",
+    );
+  if (unit !== card.id)
+    throw new Refused(
+      `${card.name} protects ${unit === null ? "rows" : `individuals told apart by ${unit}`}; this request does not.`,
+      "Tell individuals apart as before, or choose another name for others.",
+    );
   if (cap.epsilon !== plainDecimal(card.cap.epsilon) || cap.delta !== plainDecimal(card.cap.delta)) {
-    throw new Refused(`${card.name} has the cap ε = ${cap.epsilon}, δ = ${cap.delta}, fixed by its first request.`, "Type that cap.");
+    throw new Refused(
+      `${card.name} has the cap ε = ${cap.epsilon}, δ = ${cap.delta}, fixed by its first request.`,
+      "Type that cap.",
+    );
   }
 }
 
@@ -131,13 +174,14 @@ function totalOf(requests) {
 
 function within(requests, cap) {
   const { mu, touched } = totalOf(requests);
-  if (touched > MOST_TOUCHED) throw new Refused("there are too many requests on this account for this page.", "Use `saibot privatize` from here on.");
+  if (touched > MOST_TOUCHED)
+    throw new Refused("there are too many requests on this account for this page.", "Use `saibot privatize` from here on.");
   return fits(mu, decimalOf(cap.epsilon), decimalOf(cap.delta), touched);
 }
 
 // What all requests of an account come to, as a budget at the cap's delta.
 export function spentOf(ledger, name) {
-  const requests = ledger.requests.filter((one) => one.account === name), { cap } = ledger.accounts[name];
+  const requests = ledger.requests.filter((one) => one.account === name), { cap } = accountNamed(ledger, name);
   const { mu, touched } = totalOf(requests), [epsilon, delta] = [decimalOf(cap.epsilon), decimalOf(cap.delta)];
   return { epsilon: requests.length === 0 ? { digits: 0n, exponent: 0 } : epsilonOf(mu, delta, touched, epsilon), delta };
 }

@@ -5,7 +5,7 @@ import { readNames } from "./csv.js";
 import { at, element, hideProgress, saveFile, showProgress, showStep, tell } from "./dom.js";
 import { fillForm, listColumns, rememberedForm, showFields, typedForm, withDomain } from "./form.js";
 import { whyNoNames } from "./heading.js";
-import { boughtBefore, ledgerText, newLedger, readLedger } from "./ledger.js";
+import { accountNamed, boughtBefore, ledgerText, newLedger, readLedgerFile } from "./ledger.js";
 import { Refused } from "./refused.js";
 import { drawn, prepared } from "./request.js";
 import { shownBought, shownFiles, shownLedger, shownPlan } from "./shown.js";
@@ -48,19 +48,25 @@ async function openTable() {
   at("names-doubt").hidden = true;
   at("names-sure").checked = false;
   if (!file) return;
-  const cells = await readNames(file), names = cells.map((cell, i) => withoutWhiteSpace(cell) || `column${i}`);
-  if (new Set(names).size < names.length) throw new Refused("two columns of the table have the same name.", "Give each a name of its own in the first line.");
+  const cells = await readNames(file),
+    names = cells.map((cell, i) => withoutWhiteSpace(cell) || `column${i}`);
+  if (new Set(names).size < names.length)
+    throw new Refused("two columns of the table have the same name.", "Give each a name of its own in the first line.");
   state.names = names;
   const why = whyNoNames(cells);
   if (why === null) return useNames();
-  at("names-why").textContent = `The first line does not look like the names of columns: ${why}. Names become public; if these are somebody's cells, write a line with names first.`;
+  at("names-why").textContent =
+    `The first line does not look like the names of columns: ${why}. Names become public; if these are somebody's cells, ` +
+    "write a line with names first.";
   at("names-doubt").hidden = false;
 }
 
 function useNames() {
   if (!at("names-doubt").hidden && !at("names-sure").checked) return;
   listColumns(state.names);
-  const last = state.ledger.requests.findLast(({ form }) => form && form.features.every(({ column }) => state.names.includes(column)));
+  const last = state.ledger.requests.findLast(
+    ({ form }) => form && form.features.every(({ column }) => state.names.includes(column)),
+  );
   if (last) fillForm(last.form);
   showFields();
   showCap();
@@ -69,9 +75,9 @@ function useNames() {
 
 // The cap of an account is fixed by its first request.
 function showCap() {
-  const known = state.ledger.accounts[at("name").value.trim()];
+  const known = accountNamed(state.ledger, at("name").value.trim());
   for (const [id, part] of [["cap-epsilon", "epsilon"], ["cap-delta", "delta"]]) {
-    at(id).readOnly = known !== undefined;
+    at(id).readOnly = known !== null;
     if (known) at(id).value = known.cap[part];
   }
 }
@@ -101,7 +107,9 @@ async function check() {
   at("plan-shown").replaceChildren(...shownPlan(ready));
   at("doubts").hidden = ready.doubts.length === 0;
   at("doubts-accepted").checked = false;
-  at("doubts-list").replaceChildren(...ready.doubts.map((doubt) => element("li", {}, `Nearly all that is paid for would be noise: ${doubt}`)));
+  at("doubts-list").replaceChildren(
+    ...ready.doubts.map((doubt) => element("li", {}, `Nearly all that is paid for would be noise: ${doubt}`)),
+  );
   showStep("plan-step", "plan-head");
 }
 
@@ -118,7 +126,10 @@ async function untouched(work) {
 async function saveCharge() {
   const { ready } = state;
   if (ready.doubts.length > 0 && !at("doubts-accepted").checked) {
-    throw new Refused("nothing was charged: nearly all that is paid for would be noise.", "Mend what you typed above, or tick that you want it all the same.");
+    throw new Refused(
+      "nothing was charged: nearly all that is paid for would be noise.",
+      "Mend what you typed above, or tick that you want it all the same.",
+    );
   }
   const name = fileOf(ready.ledger);
   state.ledger = ready.ledger;  // from now on it counts, also where nobody goes further: the next charge comes on top of it
@@ -134,7 +145,7 @@ async function saveCharge() {
 async function confirmCharge() {
   const file = at("confirm-file").files[0], { ready } = state;
   if (!file || !ready) return;
-  const done = await drawn(ready, readLedger(await file.text()), showProgress);
+  const done = await drawn(ready, await readLedgerFile(file), showProgress);
   Object.assign(state, { ledger: done.ledger, ready: null });
   at("charge-step").hidden = true;
   at("plan-step").hidden = true;
@@ -162,7 +173,7 @@ at(location.protocol === "file:" ? "ledger-step" : "served").hidden = false;
 at("ledger-new").addEventListener("click", () => step("ledger-problem", () => openLedger(newLedger())));
 at("ledger-file").addEventListener("change", () => step("ledger-problem", async () => {
   const file = at("ledger-file").files[0];
-  if (file) await openLedger(readLedger(await file.text()));
+  if (file) await openLedger(await readLedgerFile(file));
 }));
 at("table-file").addEventListener("change", () => step("table-problem", openTable));
 at("names-sure").addEventListener("change", () => step("table-problem", async () => useNames()));

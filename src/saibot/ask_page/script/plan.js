@@ -6,7 +6,7 @@ import { Real } from "./canonical_json.js";
 import { analyticMu, MOST_TOUCHED, STEPS_PER_SIGMA } from "./calibration.js";
 import { allocate } from "./allocation.js";
 import { jointCost } from "./sensitivity.js";
-import { Refused } from "./refused.js";
+import { grouped, Refused } from "./refused.js";
 import { plainDecimal } from "./numbers.js";
 
 // request: { features, boundSquared, epsilon, delta, neighbours, rowCountPublic, rowsPerIndividual, rows, keyed, keys }.
@@ -16,18 +16,20 @@ export function makePlan(request) {
     ? [["key", 0], ["key", 1], ["global", 1], ["global", 2]]
     : [...(request.rowCountPublic ? [] : [["global", 0]]), ["global", 1], ["global", 2]];
   const shape = places.map(([scope, order]) => ({ scope, order }));
-  const touched = shape.reduce((total, block) => total + entriesOf(block, request.features) * (block.scope === "key" ? 2 : 1), 0)
-    * request.rowsPerIndividual;
+  const touched =
+    shape.reduce((total, block) => total + entriesOf(block, request.features) * (block.scope === "key" ? 2 : 1), 0) *
+    request.rowsPerIndividual;
   if (touched > MOST_TOUCHED) {
     throw new Refused(
-      `one individual would move ${touched.toLocaleString("en")} numbers; this page plans for at most ${MOST_TOUCHED.toLocaleString("en")}.`,
+      `one individual would move ${grouped(touched)} numbers; this page plans for at most ${grouped(MOST_TOUCHED)}.`,
       "Choose fewer features or fewer rows per individual, or use `saibot privatize`.",
     );
   }
   const cost = (sigmas) => jointCost(shape, sigmas, request);
   const proportions = allocate(request, shape, cost), reached = cost(proportions);
   const mu = analyticMu(request.epsilon, request.delta, touched);
-  if (mu === null) throw new Refused("epsilon is too small for a release of so many numbers.", "Raise it, or choose fewer features.");
+  if (mu === null)
+    throw new Refused("epsilon is too small for a release of so many numbers.", "Raise it, or choose fewer features.");
   const blocks = shape.map((block, i) => ({
     ...block, sensitivity: jointCost([block], [1], request), sigma: (proportions[i] * reached) / mu,
   }));

@@ -6,3 +6,8 @@ export class Refused extends Error {
     this.hint = hint;
   }
 }
+
+// A whole number as people read it: 4,000.
+export function grouped(number) {
+  return number.toLocaleString("en");
+}

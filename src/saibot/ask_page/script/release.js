@@ -1,7 +1,8 @@
 // The one step with randomness: exact sums in, noisy ones out. As saibot/privatize/release.py; integer_release.proof.md.
 //
-// All blocks form one vector of whole numbers with one noise scale s. A block whose noise should be tau, in steps of the grid,
-// enters multiplied by the whole number floor(s/tau), so that its noise is at least tau: rounding only ever adds noise.
+// All blocks form one vector of whole numbers with one noise scale s. A block whose noise should be tau, in steps of the
+// grid, enters multiplied by the whole number floor(s/tau), so that its noise is at least tau: rounding only ever adds
+// noise.
 
 import { STEPS_PER_SIGMA } from "./calibration.js";
 import { discreteGaussian } from "./discrete_gaussian.js";
@@ -64,8 +65,11 @@ export function scaledVector(plan, bits, mostRows, sums) {
       return { scaled: clamped * BigInt(multiplier), divisor: multiplier * one };
     };
     if (block.scope === "key") {
-      const keys = sums.perKey.length / (1 + m), columns = block.order === 0 ? [0] : [...Array(m).keys()].map((i) => 1 + i);
-      return [...Array(keys).keys()].flatMap((k) => columns.map((column) => entry(BigInt(sums.perKey[k * (1 + m) + column]), 1)));
+      const keys = sums.perKey.length / (1 + m),
+        columns = block.order === 0 ? [0] : [...Array(m).keys()].map((i) => 1 + i);
+      return [...Array(keys).keys()].flatMap((k) =>
+        columns.map((column) => entry(BigInt(sums.perKey[k * (1 + m) + column]), 1)),
+      );
     }
     if (block.order === 0) return [entry(sums.whole[0], 1)];
     if (block.order === 1) return sums.whole.slice(1, 1 + m).map((sum) => entry(sum, 1));

@@ -34,14 +34,28 @@ export async function prepared(file, names, card, ledger, { again, now, progress
   const releases = plans.map((one, i) => ({
     ...one,
     sums: sums[i],
-    header: headerOf({ ...one, ...account, card, columns, edition, key: card.key, dataset: `${card.name}-${one.name}`, created: now.slice(0, 10) }),
+    header: headerOf({
+      ...one,
+      ...account,
+      card,
+      columns,
+      edition,
+      key: card.key,
+      dataset: `${card.name}-${one.name}`,
+      created: now.slice(0, 10),
+    }),
   }));
   return { card, columns, divided: parts, releases, ledger: after, doubts: [...new Set(sums.flatMap(wasteful))] };
 }
 
 function plannedPart(part, parts, card, columns) {
-  const rowCountPublic = card.maxRows === null, rows = rowCountPublic ? rowsIn(parts, part) : null;
-  if (rows === 0) throw new Refused("a part of the table has no rows.", part === TEST ? "Raise the share of the test part." : "Lower the share of the test part.");
+  const rowCountPublic = card.maxRows === null,
+    rows = rowCountPublic ? rowsIn(parts, part) : null;
+  if (rows === 0)
+    throw new Refused(
+      "a part of the table has no rows.",
+      part === TEST ? "Raise the share of the test part." : "Lower the share of the test part.",
+    );
   const plan = makePlan({
     features: columns.length,
     boundSquared: card.features.length,
@@ -69,7 +83,10 @@ function tableOf(names, card, ledger) {
     features: card.features,
     at: card.features.map(({ column }) => at(column)),
     key: card.key && { at: at(card.key.column), domain: card.key.domain, byDay: card.key.byDay },
-    id: card.id === null ? null : { at: at(card.id), most: card.rowsPerIndividual, secret: secretFor(ledger, `rows kept in ${card.name}`) },
+    id:
+      card.id === null
+        ? null
+        : { at: at(card.id), most: card.rowsPerIndividual, secret: secretFor(ledger, `rows kept in ${card.name}`) },
   };
 }
 
@@ -89,7 +106,9 @@ export async function drawn(ready, savedLedger, progress) {
   for (const one of ready.releases) {
     const { sums } = one;
     one.sums = null;  // drawn once, whatever happens now: the same sums never get noise twice
-    const noisy = await release(one.plan, one.bits, one.mostRows, sums, (share) => progress(`Drawing the noise of the ${one.name} part`, share));
+    const noisy = await release(one.plan, one.bits, one.mostRows, sums, (share) =>
+      progress(`Drawing the noise of the ${one.name} part`, share),
+    );
     files.push({ part: one.name, ...sealedSketch(one.header, noisy, ready.columns, ready.card.key) });
   }
   return { files, ledger: receipted(ready.ledger, files) };

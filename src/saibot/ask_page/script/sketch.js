@@ -7,8 +7,8 @@ import { plainDecimal } from "./numbers.js";
 import { planDocument } from "./plan.js";
 import { Sha256, hex, utf8 } from "./sha256.js";
 
-// What a sketch says about itself, but for its noisy numbers and its digest. facts: { dataset, edition, columns, key, budget,
-// plan, bits, rows, account, spent, created }.
+// What a sketch says about itself, but for its noisy numbers and its digest. facts: { dataset, edition, columns, key,
+// budget, plan, bits, rows, account, spent, created }.
 export function headerOf(facts) {
   const { card, columns, plan, key } = facts, { request } = plan;
   return {
@@ -74,10 +74,16 @@ function keyPart({ name, domain }) {
 
 // The file of a sketch, its digest and its header's text. noisy: { perKey, whole } as `release` gives it.
 export function sealedSketch(header, noisy, columns, key) {
-  const blocks = Object.entries(noisy.whole).map(([order, values]) => ({ order: Number(order), values: values.map((value) => new Real(value)) }));
+  const blocks = Object.entries(noisy.whole).map(([order, values]) => ({
+    order: Number(order),
+    values: values.map((value) => new Real(value)),
+  }));
   const full = { ...header, global_blocks: blocks };
-  const keys = key ? [...key.domain.values, OTHER] : [], width = 1 + columns.length;
-  const released = key ? Array.from({ length: width }, (_, i) => Float64Array.from(keys, (_, k) => noisy.perKey[k * width + i])) : [];
+  const keys = key ? [...key.domain.values, OTHER] : [],
+    width = 1 + columns.length;
+  const released = key
+    ? Array.from({ length: width }, (_, i) => Float64Array.from(keys, (_, k) => noisy.perKey[k * width + i]))
+    : [];
   const digest = digestOf(full, keys, released);
   const text = canonicalJson({ ...full, signature: null, digest });
   const names = ["c", ...columns.map(({ name }) => `s:${name}`)];

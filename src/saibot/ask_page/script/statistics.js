@@ -1,5 +1,5 @@
-// Exact sums of a table: whole numbers, per key and over all rows. As sensitive as the rows: they stay in this module's hands
-// until `release.js` has added noise.
+// Exact sums of a table: whole numbers, per key and over all rows. As sensitive as the rows: they stay in this module's
+// hands until `release.js` has added noise.
 
 import { comparableText, individualOf, keyOf, numberOf } from "./cells.js";
 import { byCodePoint } from "./canonical_json.js";
@@ -90,7 +90,9 @@ class PartSums {
     if (this.individuals === null) return this.addRow(cells);
     const kept = this.individuals, whose = individualOf(cells[table.id.at]), mine = kept.get(whose) ?? [];
     const used = [...new Set([...table.at, ...(table.key ? [table.key.at] : [])])].map((at) => cells[at]);
-    const order = new Sha256().update(utf8(table.id.secret + used.map((cell) => `${comparableText(cell)}\x1f`).join(""))).digest();
+    const order = new Sha256()
+      .update(utf8(table.id.secret + used.map((cell) => `${comparableText(cell)}\x1f`).join("")))
+      .digest();
     mine.push({ order: hex(order), used, cells });
     mine.sort(byOrder);
     if (mine.length > table.id.most) mine.pop();
@@ -160,7 +162,8 @@ function byOrder(one, other) {
 function checkLength(row, features, bits) {
   let length = 0;
   for (const step of row) length += step * step;
-  if (!(length <= features * stepsOfOne(bits, 2))) throw new Error("internal: a row is longer than the bound; nothing was released.");
+  if (!(length <= features * stepsOfOne(bits, 2)))
+    throw new Error("internal: a row is longer than the bound; nothing was released.");
 }
 
 // What a whole column or key would be but noise: sentences for the owner of the table alone.
