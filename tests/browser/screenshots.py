@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page
 
+from saibot.ask_page import ask_page
+from tests.support.asking import Visit, csv_of
 from tests.support.serving import signed_in
 
 OUT = Path(__file__).parents[2] / "docs" / "screenshots"
@@ -138,6 +141,30 @@ def enquiries(page: Page, site: Any) -> None:
     page.goto(f"{site.address}/enquiries")
 
 
+def from_disk(page: Page, *, until: str) -> None:
+    """The page of `saibot ask-page`, from a file: what was typed, what would be sent, or the files."""
+    folder = Path(tempfile.mkdtemp())
+    rows = [[f"p{n}", 40 + n % 50, n % 90, "fm"[n % 2], f"2024-01-{1 + n % 28:02d}"] for n in range(500)]
+    (folder / "patients.csv").write_text(csv_of(["patient", "cost", "age", "sex", "arrived"], rows))
+    (folder / "ask.html").write_text(ask_page(), encoding="utf-8")
+    page.goto((folder / "ask.html").as_uri())
+    visit = Visit(page, folder)
+    visit.begin()
+    visit.choose_table(folder / "patients.csv")
+    numbers = {"cost": {"lower": "0", "upper": "100", "unit": "EUR"}, "age": {"lower": "0", "upper": "110", "unit": "year"}}
+    category = {"sex": {"kind": "levels", "levels": "f\nm"}}
+    visit.describe("my-clinic-2024", numbers | category, individual="one patient", cap_epsilon="4")
+    visit.key("arrived", kind="months", first="2024-01", last="2024-12")
+    if until != "typed":
+        visit.plan()
+    if until == "files":
+        visit.ask()
+        page.locator("#files-step summary").first.click()
+    shown = {"typed": "#ledger-step, #table-step, #facts-step", "plan": "#plan-step", "files": "#files-step"}[until]
+    steps = page.locator("main > .card, main > form")  # pictures end somewhere: each shows its own steps
+    steps.evaluate_all("(steps, shown) => { for (const one of steps) one.hidden ||= !one.matches(shown); }", shown)
+
+
 SCENES: dict[str, tuple[str | None, Scene]] = {
     "catalogue": ("united", at("/")),
     "catalogue-filtered": (None, at("/?q=flights&domain=dates%3A2013-01-01%3A2013-12-31&sort=rows")),
@@ -147,6 +174,9 @@ SCENES: dict[str, tuple[str | None, Scene]] = {
     "ask": ("ana", filled_in),
     "ask-table-refused": ("ana", refused_table),
     "ask-signed-out": (None, at("/ask")),
+    "ask-page": (None, lambda page, site: from_disk(page, until="typed")),
+    "ask-page-plan": (None, lambda page, site: from_disk(page, until="plan")),
+    "ask-page-files": (None, lambda page, site: from_disk(page, until="files")),
     "search-waiting": ("ana", waiting),
     "search-failed": ("united", failed),
     "searches": ("ana", at("/searches")),
@@ -176,6 +206,7 @@ WHOLE = (
     "catalogue",
     "dataset",
     "ask",
+    "ask-page",
     "search-waiting",
     "searches",
     "result",

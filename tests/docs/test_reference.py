@@ -66,7 +66,7 @@ def test_every_command_that_a_page_names_exists(path):
     known = {name for name, _ in generator().commands()} | {name.split()[0] for name, _ in generator().commands()}
     text = path.read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", text, flags=re.DOTALL))
-    named = set(re.findall(r"(?:^|[\s`=(/])saibot ([a-z]+)\b(?![.=])", code, flags=re.MULTILINE))
+    named = set(re.findall(r"(?:^|[\s`=(/])saibot ([a-z]+(?:-[a-z]+)*)\b(?![.=])", code, flags=re.MULTILINE))
     assert {name for name in named if name not in known} == set()
 
 

@@ -13,6 +13,7 @@ import typer
 
 from saibot import __version__
 from saibot.cli import (
+    ask_page,
     audit,
     augment,
     backup,
@@ -61,7 +62,7 @@ PANELS = {
     "Start here": (demo,),
     "Providers": (init, plan, preview, privatize, inspect, ledger, publish, grants, collect),
     "Individuals": (contribute,),
-    "Requesters": (split, discover, search, searches, report, augment, federate, synthesize, enquiries, pack),
+    "Requesters": (split, ask_page, discover, search, searches, report, augment, federate, synthesize, enquiries, pack),
     "Platforms": (serve, login, datasets, domains, open_table, token, backup, set_aside),
     "Checking us": (audit, bench, reproduce),
 }

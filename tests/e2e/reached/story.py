@@ -248,6 +248,7 @@ def on_a_platform(root: Path) -> None:
         requester.type("datasets", listed[0]["id"])
         requester.type("datasets", "d0000000000000000", fails=True)
         requester.type("discover", listed[0]["id"])
+        requester.type("ask-page", "--out", "ask.html")
         parts = requester.json("split", "costs.parquet")
         asked = (
             "--train",
