@@ -21,6 +21,7 @@ from pydantic import (
     model_validator,
 )
 
+from saibot.domains import normal_key
 from saibot.domains.domain import RANGE_NAME
 from saibot.errors import InvalidBudget, InvalidCard
 from saibot.privacy.budget import Budget, exact_decimal
@@ -139,8 +140,9 @@ class FeatureFacts(CardPart):
             if pair is not None and pair[1] - pair[0] < 1e-6 * pair[0]:
                 raise ValueError("the bounds are too close together for a logarithm")
         if self.levels is not None:
-            if not self.levels or len(set(self.levels)) != len(self.levels) or len(self.levels) > 1000:
-                raise ValueError("levels must be a list of 1 to 1000 different values")
+            # Letters with their accents in one or in two parts are the same to a reader, and to us: a cell has one level at most.
+            if not self.levels or len({*map(normal_key, self.levels)}) != len(self.levels) or len(self.levels) > 1000:
+                raise ValueError("levels must be a list of 1 to 1000 different values, also without blanks around them")
             if any(not level or set(level) & set("*:=") for level in self.levels):
                 raise ValueError("a level may not be empty nor contain '*', ':' or '='")
             if self.missing is not None:
