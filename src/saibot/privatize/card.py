@@ -140,7 +140,7 @@ class FeatureFacts(CardPart):
             if pair is not None and pair[1] - pair[0] < 1e-6 * pair[0]:
                 raise ValueError("the bounds are too close together for a logarithm")
         if self.levels is not None:
-            # Letters with their accents in one or in two parts are the same to a reader, and to us: a cell has one level at most.
+            # Letters with their accents in one or in two parts are the same to a reader, and to us: a cell has one level.
             if not self.levels or len({*map(normal_key, self.levels)}) != len(self.levels) or len(self.levels) > 1000:
                 raise ValueError("levels must be a list of 1 to 1000 different values, also without blanks around them")
             if any(not level or set(level) & set("*:=") for level in self.levels):
