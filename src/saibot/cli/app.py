@@ -18,6 +18,7 @@ from saibot.cli import (
     backup,
     bench,
     collect,
+    completion,
     contribute,
     datasets,
     demo,
@@ -58,7 +59,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS = {
-    "Start here": (demo,),
+    "Start here": (demo, completion),
     "Providers": (init, plan, preview, privatize, inspect, ledger, publish, grants, collect),
     "Individuals": (contribute,),
     "Requesters": (split, discover, search, searches, report, augment, federate, synthesize, enquiries, pack),

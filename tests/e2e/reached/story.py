@@ -120,6 +120,7 @@ def at_home(root: Path) -> None:
     _, provider, requester = people(root)
     released(provider)
     provider.type("--version")
+    provider.type("completion", "bash")
     provider.type("init", "stays.csv", "--out", "fresh.toml")
     guided = (
         "publish",
