@@ -31,7 +31,7 @@ def completion(
     For this shell alone: `source <(saibot completion bash)`, likewise in zsh; `saibot completion fish | source` in fish.
     `saibot --install-completion` does it for every new shell of the kind that it is typed in.
     """
-    from typer.completion import get_completion_script
+    from typer.completion import get_completion_script  # type: ignore[attr-defined]  # not exported, and nothing else is
 
     script = get_completion_script(prog_name="saibot", complete_var="_SAIBOT_COMPLETE", shell=shell)
     if json:
