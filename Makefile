@@ -8,7 +8,7 @@ TOOLS  := build/tools
 PIP    := -m pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-spark test-full test-federated kills hostile reached check docs bench figures screenshots dist hashes image test-image test-install sbom clean
+.PHONY: help setup demo test test-spark test-full test-federated kills hostile reached check docs bench figures screenshots dist hashes image test-image test-unit test-install sbom clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -107,6 +107,9 @@ image: dist ## build the container image from the wheel, with mmdebstrap and bui
 
 test-image: $(READY) ## run the container image on its own, and with Postgres and an S3-compatible store; after make image
 	@$(BIN)/python -m tests.campaigns.image
+
+test-unit: $(READY) dist ## boot a Debian with the systemd unit and use the platform there (root, mmdebstrap, systemd-container)
+	@$(BIN)/python -m tests.campaigns.unit
 
 test-install: $(READY) dist ## install the wheel in a fresh Debian without compilers, measure every extra, run the demo (root, mmdebstrap)
 	@$(BIN)/python -m tests.campaigns.fresh_debian

@@ -37,6 +37,8 @@ mmdebstrap --variant=essential --include=python3,ca-certificates,libstdc++6,tzda
 echo "Building saibot:$version ..."
 buildah build --quiet --isolation "${BUILDAH_ISOLATION:-chroot}" --format docker --timestamp "$SOURCE_DATE_EPOCH" \
   --no-cache --build-arg VERSION="$version" -f deploy/Containerfile -t "saibot:$version" -t saibot:latest $here
+# The same Debian, pins and commit give the same layers; the list is there to be compared. Only buildah's notes beside them differ.
+buildah inspect --type image --format '{{range .OCIv1.RootFS.DiffIDs}}{{println .}}{{end}}' "saibot:$version" >$here/layers.txt
 rm -f $here/saibot.tar
 buildah push --quiet "saibot:$version" "docker-archive:$here/saibot.tar:localhost/saibot:latest" >/dev/null
 gzip -n -f $here/saibot.tar

@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+DEBIAN = ("mmdebstrap", "--quiet", "--variant=minbase")
 EXTRAS = ("", "local", "provider", "platform", "demo")
 COMPILERS = ("cc", "gcc", "g++", "clang", "make", "rustc", "cargo", "gfortran")
 USER = "1000:1000"
@@ -30,7 +31,7 @@ def make(root: Path) -> float:
     if not (root / "usr/bin/python3").exists():
         shutil.rmtree(root, ignore_errors=True)
         root.parent.mkdir(parents=True, exist_ok=True)
-        wanted = ["mmdebstrap", "--quiet", "--variant=minbase", "--include=python3,python3-venv,ca-certificates"]
+        wanted = [*DEBIAN, "--include=python3,python3-venv,ca-certificates"]
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         subprocess.run([*wanted, "bookworm", str(root)], check=True, **quiet)
     shutil.rmtree(root / AT[1:], ignore_errors=True)
@@ -53,8 +54,8 @@ def own_pip() -> tuple[dict[str, str], set[str]]:
     return variables, places | {"/etc/resolv.conf", "/etc/hosts"}
 
 
-def inside(root: Path, command: str, *, pip: bool = False) -> tuple[str, float]:
-    """What a command of an ordinary user prints there, and the seconds it takes."""
+def inside(root: Path, command: str, *, pip: bool = False, user: str = USER) -> tuple[str, float]:
+    """What a command prints there, of an ordinary user unless said otherwise, and the seconds it takes."""
     variables, places = own_pip() if pip else ({}, set())
     mounts = ["mount -t proc proc {root}/proc", "mount --rbind /dev {root}/dev"]
     for place in sorted(places):
@@ -67,7 +68,7 @@ def inside(root: Path, command: str, *, pip: bool = False) -> tuple[str, float]:
         mounts.append(f"{made}; mount --bind {place} {target}")
     environment = {"PATH": "/usr/bin:/bin", "HOME": AT, "LANG": "C.UTF-8", "COLUMNS": "100"} | variables
     words = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), "sh", "-c", f"cd {AT} && {command}"]
-    enter = f"chroot --userspec={USER} {{root}} {shlex.join(words).replace('{', '{{').replace('}', '}}')}"
+    enter = f"chroot --userspec={user} {{root}} {shlex.join(words).replace('{', '{{').replace('}', '}}')}"
     script = "set -e\n" + "\n".join([*mounts, enter]).format(root=shlex.quote(str(root)))
     start = time.monotonic()
     done = subprocess.run(
