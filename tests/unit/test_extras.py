@@ -70,6 +70,11 @@ def test_hints_ask_how_saibot_was_installed() -> None:
     assert literal == TOLD_TO_VISITORS
 
 
+def test_extras_include_each_other_as_they_say() -> None:
+    for whole, parts in extras._INCLUDES.items():
+        assert all(brought(part) <= brought(whole) for part in parts)
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
@@ -89,9 +94,9 @@ def test_pip_of_an_environment_that_is_not_active_is_named_by_its_place(
 
 
 def test_pipx_and_uv_keep_the_extras_that_are_there(place: Path) -> None:
-    has = "demo,fast,figures,local,maps,polars,postgres,report,sklearn,vocabularies"
+    has = "demo,fast,figures,maps,polars,postgres,vocabularies"
     (place / "pipx_metadata.json").touch()
-    assert how_to_install("provider") == f"pipx install --force 'saibot[{has.replace('report', 'provider,report')}]'"
+    assert how_to_install("platform") == f"pipx install --force 'saibot[{has}]'"
     (place / "pipx_metadata.json").rename(place / "uv-receipt.toml")
     assert how_to_install("local") == f"uv tool install --reinstall 'saibot[{has}]'"
 
@@ -123,6 +128,18 @@ def test_uvx_is_asked_again_for_the_same_command(place: Path, monkeypatch: pytes
     monkeypatch.setattr(sys, "argv", ["/somewhere/saibot", "demo", "--folder", "my demo"])
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
     assert how_to_install("demo") == "uvx --from 'saibot[demo]' saibot demo --folder 'my demo'"
+
+
+def test_only_what_was_run_in_passing_is_called_by_its_runner(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    assert extras.how_to_call() is None
+    (place / "pipx_metadata.json").touch()
+    assert extras.how_to_call() is None
+    kept = place / ".cache" / "x"
+    kept.mkdir(parents=True)
+    (kept / "pipx_metadata.json").touch()
+    monkeypatch.setattr(sys, "prefix", str(kept))
+    assert extras.how_to_call() == "pipx run --spec 'saibot' saibot"
 
 
 def test_a_command_is_told_the_extra_that_brings_all_it_needs() -> None:
