@@ -4,12 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 SPARK  := .venv-spark
+TOOLS  := build/tools
+PIP    := -m pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-spark test-full test-federated kills hostile reached check docs bench figures screenshots sbom clean
+.PHONY: help setup demo test test-spark test-full test-federated kills hostile reached check docs bench figures screenshots dist hashes image test-image test-unit test-install sbom clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup: $(READY) ## create .venv and install Saibot with everything the tests need
 
@@ -18,7 +20,8 @@ $(READY): pyproject.toml constraints.txt
 	  || { echo "Saibot needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "Installing Saibot and its tools into $(VENV) (a few minutes the first time) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	@{ command -v uv >/dev/null && uv pip install -q --python $(BIN)/python -e '.[dev]' -c constraints.txt; } \
+	  || $(BIN)/python $(PIP) --no-compile -e '.[dev]' -c constraints.txt
 	@touch $@
 
 demo: $(READY) ## the whole story on real households: publish, search, train; about a minute
@@ -35,7 +38,7 @@ test-full: $(READY) ## run every test, slow ones too, statistics in their long f
 
 test-federated: $(READY) ## train together in Flower's simulation, in .venv-federated of its own (530 MB), and compare
 	@test -x .venv-federated/bin/flwr || $(PYTHON) -m venv .venv-federated
-	@.venv-federated/bin/python -m pip install -qq --disable-pip-version-check -r examples/federated/requirements.txt
+	@.venv-federated/bin/python $(PIP) -r examples/federated/requirements.txt
 	@rm -rf build/federated
 	@$(BIN)/python -m research.real.federated --folder build/federated --prepare
 	@SAIBOT_COMMAND="$(BIN)/saibot" .venv-federated/bin/python examples/federated/flower_app.py build/federated
@@ -53,7 +56,7 @@ test-spark: $(READY) ## run the tests that need Spark; skipped where there is no
 $(SPARK)/.ready: constraints.txt
 	@echo "Installing Spark into $(SPARK) ..."
 	@rm -rf $(SPARK)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --target $(SPARK) pyspark -c constraints.txt
+	@$(BIN)/python $(PIP) --target $(SPARK) pyspark -c constraints.txt
 	@touch $@
 
 kills: $(READY) ## kill a platform 500 times on SQLite and on Postgres, with other faults, taken up where it was stopped (build/kills)
@@ -85,7 +88,33 @@ figures: $(READY) ## run the paper's figures and ours again into docs/figures (a
 screenshots: $(READY) ## look at every page: light and dark, wide and narrow, into docs/screenshots
 	@$(BIN)/python -m pytest -q -n 0 tests/browser/screenshots.py
 
-sbom: $(READY) ## write what is installed, with versions and licences, as CycloneDX into build/sbom.json
+dist: $(TOOLS)/.ready ## build the wheel and the source archive into dist, and check both
+	@rm -rf dist
+	@$(TOOLS)/bin/python -m build --no-isolation >build/dist.log 2>&1 || { cat build/dist.log; exit 1; }
+	@$(TOOLS)/bin/twine check --strict dist/*
+	@$(TOOLS)/bin/python deploy/check_wheel.py dist/*.whl
+
+$(TOOLS)/.ready: constraints.txt
+	@$(PYTHON) -m venv $(TOOLS)
+	@$(TOOLS)/bin/python $(PIP) build hatch-fancy-pypi-readme hatchling 'readme-renderer[md]' twine -c constraints.txt
+	@touch $@
+
+hashes: $(READY) dist ## write which files the container image may be made of: deploy/hashes.txt, from constraints.txt
+	@$(BIN)/python deploy/hashes.py
+
+image: dist ## build the container image from the wheel, with mmdebstrap and buildah (apt-get install both): build/image
+	@PYTHON=$(TOOLS)/bin/python deploy/image.sh
+
+test-image: $(READY) ## run the container image on its own, and with Postgres and an S3-compatible store; after make image
+	@$(BIN)/python -m tests.campaigns.image
+
+test-unit: $(READY) dist ## boot a Debian with the systemd unit and use the platform there (root, mmdebstrap, systemd-container)
+	@$(BIN)/python -m tests.campaigns.unit
+
+test-install: $(READY) dist ## install the wheel in a fresh Debian without compilers, measure every extra, run the demo (root, mmdebstrap)
+	@$(BIN)/python -m tests.campaigns.fresh_debian
+
+sbom: $(READY) ## write what Saibot runs on, with versions, licences and who needs whom, as CycloneDX into build/sbom.json
 	@$(BIN)/python deploy/sbom.py build/sbom.json
 
 clean: ## remove .venv, caches and build outputs

@@ -323,7 +323,6 @@ to a platform, and so does `saibot publish --card` with the list of a card.
 
 def vocabularies_page() -> str:
     from saibot.domains.vocabularies import catalogue
-    from saibot.domains.vocabularies.vocabulary import INSTALL
 
     rows = []
     for one in catalogue().values():
@@ -334,7 +333,9 @@ def vocabularies_page() -> str:
     sources = [
         f"| {one.name} | {one.edition} | {one.licence} | {one.source} | {one.data_licence} |" for one in used.values()
     ]
-    return NOTE + VOCABULARIES.format(install=INSTALL, vocabularies="\n".join(rows), packages="\n".join(sources))
+    return NOTE + VOCABULARIES.format(
+        install="pip install 'saibot[vocabularies]'", vocabularies="\n".join(rows), packages="\n".join(sources)
+    )
 
 
 # ------------------------------------------------------------------------------------------------ text

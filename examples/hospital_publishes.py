@@ -16,6 +16,7 @@ import pandas as pd
 from saibot.client import Dataset, Platform, Provider, connect
 from saibot.embedded import embedded
 from saibot.privatize import Card
+from saibot.wire import ShownDataset
 
 NEIGHBOURHOODS = [f"N{number:02d}" for number in range(1, 41)]  # the city's own list: public
 
@@ -74,7 +75,8 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         ledger = asked.ledger or Path(folder)
         if asked.platform:
-            tell(publish(connect(asked.platform), ledger))
+            platform = connect(asked.platform)
+            tell(platform.dataset(publish(platform, ledger).id))
             return
         with embedded() as admin:
             hospital = admin.as_account("city-hospital", ["provider"])
@@ -84,7 +86,7 @@ def main() -> None:
             print(f"withdrawn again; {len(list(hospital.datasets()))} datasets left on the platform")
 
 
-def tell(dataset: Dataset) -> None:
+def tell(dataset: ShownDataset) -> None:
     print(f"{dataset.title}: version {dataset.version}, ε={dataset.budget.epsilon}, {dataset.neighbours}")
     for feature in (dataset.profile or {}).get("features", []):
         print(f"  anyone can see: mean {feature['name']} {feature['mean']['value']:.2f} ± {feature['mean']['error']:.2f}")

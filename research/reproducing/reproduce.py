@@ -22,6 +22,7 @@ import saibot
 from research.reproducing.figure import Check, Figure, RunConfig, verdict
 from research.reproducing.registry import figure
 from saibot.errors import InvalidInput
+from saibot.extras import how_to_install
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -204,4 +205,4 @@ def _need_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise InvalidInput("figures need matplotlib.", hint="pip install 'saibot[figures]'") from None
+        raise InvalidInput("figures need matplotlib.", hint=how_to_install("figures")) from None

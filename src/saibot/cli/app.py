@@ -19,6 +19,7 @@ from saibot.cli import (
     backup,
     bench,
     collect,
+    completion,
     contribute,
     datasets,
     demo,
@@ -59,7 +60,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS = {
-    "Start here": (demo,),
+    "Start here": (demo, completion),
     "Providers": (init, plan, preview, privatize, inspect, ledger, publish, grants, collect),
     "Individuals": (contribute,),
     "Requesters": (split, ask_page, discover, search, searches, report, augment, federate, synthesize, enquiries, pack),

@@ -12,6 +12,7 @@ import typer
 from saibot.cli.checkout import find_research
 from saibot.cli.show import JsonOption, print_json, progress
 from saibot.errors import InvalidInput
+from saibot.extras import how_to_install
 from saibot.report.format import number
 from saibot.report.terminal import print_table
 
@@ -120,7 +121,7 @@ def _bench_gpu(candidates: int, keys: int, json: bool) -> None:
     except ImportError:
         torch = None
     if torch is None or not torch.cuda.is_available():
-        raise InvalidInput("no GPU is to be had here.", hint="On a machine with one, install saibot[gpu].")
+        raise InvalidInput("no GPU is to be had here.", hint=f"On a machine with one: {how_to_install('gpu')}")
     found = bench_gpu(candidates=candidates, keys=keys)
     if json:
         print_json(found)

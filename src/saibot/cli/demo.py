@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.show import JsonOption, print_json, progress
+from saibot.extras import how_to_call
 from saibot.report.format import fixed
 from saibot.report.terminal import print_table, screen_width, show_path, show_ranking
 from saibot.safe_file import write_safely
@@ -232,7 +233,9 @@ def _serve(folder: Path, token: str, listening: socket, *, quiet: bool) -> None:
 
 def _this_command() -> str:
     """How this program was called, so that what it suggests can be typed as it stands."""
-    path = Path(sys.argv[0])
+    path, passing = Path(sys.argv[0]), how_to_call()
+    if passing is not None:
+        return passing
     if path.name != "saibot" or shutil.which("saibot"):
         return "saibot"
     return os.path.relpath(path)

@@ -138,13 +138,14 @@ def _settle() -> None:
 def read_settings(**given: Any) -> Settings:
     """Settings from options and, for what was not given, from the environment."""
     from saibot.errors import InvalidInput, SaibotError
+    from saibot.extras import how_to_install
 
     try:
         from pydantic import ValidationError
 
         from saibot.platform import Settings
     except ImportError as problem:
-        raise SaibotError(f"a platform needs the package {problem.name!r}.", hint="pip install 'saibot[platform]'") from None
+        raise SaibotError(f"a platform needs the package {problem.name!r}.", hint=how_to_install("platform")) from None
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as problem:

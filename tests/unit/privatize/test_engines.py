@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from saibot.errors import InvalidInput
+from saibot.extras import how_to_install
 from saibot.privacy import Budget, Neighbours
 from saibot.privatize import Card, ReleaseRequest
 from saibot.privatize.engines import ENGINES, TableEngine, engine_of, open_engine, register
@@ -69,11 +70,11 @@ def test_an_engine_that_is_not_installed_is_refused_with_the_extra_that_brings_i
             open_engine("missing")
     finally:
         del ENGINES["missing"]
-    assert refused.value.hint == "pip install 'saibot[sparkling]'"
+    assert refused.value.hint == how_to_install("sparkling")
     monkeypatch.setattr(ibis, "polars", None)
     with pytest.raises(InvalidInput, match="the engine polars is not installed") as refused:
         open_engine("polars")
-    assert refused.value.hint == "pip install 'saibot[polars]'"
+    assert refused.value.hint == how_to_install("polars")
 
 
 def test_an_engine_that_is_always_there_hides_no_error_of_its_own(monkeypatch):

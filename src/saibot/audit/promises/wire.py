@@ -17,6 +17,7 @@ import numpy as np
 from saibot.audit.promises.verdict import Verdict
 from saibot.client import Augmented, Platform, Provider, Requester, SearchOptions
 from saibot.errors import SaibotError
+from saibot.extras import how_to_install
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
@@ -25,7 +26,6 @@ from saibot.privatize.tuning import note_look
 from saibot.sketch import Sketch
 
 KEYS = tuple(f"{number:02}" for number in range(1, 13))
-NEEDS = "needs the packages of a platform: pip install 'saibot[platform]'"
 
 
 class Recorder(httpx.BaseTransport):
@@ -50,8 +50,9 @@ def wire_is_silent() -> Iterable[Verdict]:
     try:
         import saibot.platform  # noqa: F401
     except ImportError:
-        yield Verdict("a local requester's calls do not depend on its rows", skipped=NEEDS)
-        yield Verdict("nothing nonprivate, tuned or simulated is sent", skipped=NEEDS)
+        needs = f"needs the packages of a platform: {how_to_install('platform')}"
+        yield Verdict("a local requester's calls do not depend on its rows", skipped=needs)
+        yield Verdict("nothing nonprivate, tuned or simulated is sent", skipped=needs)
         return
     with tempfile.TemporaryDirectory(prefix="saibot-audit-") as folder, _platform(Path(folder)) as (admin, recorder):
         yield silent_requester(admin, recorder, Path(folder))

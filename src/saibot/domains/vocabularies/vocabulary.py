@@ -12,9 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from saibot.domains.domain import KeyDomain
 from saibot.errors import InvalidDomain
-from saibot.extras import how_to_install
+from saibot.extras import how_to_install, how_to_install_package
 
-INSTALL = how_to_install("vocabularies")
 Row = tuple[str, ...]
 """A key, then its parents, fine to coarse."""
 
@@ -57,17 +56,17 @@ class Vocabulary:
             names = " and ".join(package.name for package in self.packages)
             raise InvalidDomain(
                 f"the key domain {self.id!r} is read from the package {names}, which is not installed.",
-                hint=f"{INSTALL} installs it.",
+                hint=how_to_install("vocabularies"),
             ) from None
         keys, *parents = zip(*rows, strict=True)
         id, coarser = self.domain_id or self.id, dict(zip(self.levels, parents, strict=True))
         domain = KeyDomain.of(id, keys, version=self.version, parents=coarser)
         if domain.digest != self.digest:
             have = ", ".join(f"{package.name} {_installed(package.name)}" for package in self.packages)
-            want = " ".join(f"{package.name}=={package.edition}" for package in self.packages)
+            want = "' '".join(f"{package.name}=={package.edition}" for package in self.packages)
             raise InvalidDomain(
                 f"the installed {have} lists other keys than version {self.version} of the key domain {self.id!r}.",
-                hint=f"pip install {want}, or import a list of your own with `saibot domains import`.",
+                hint=f"{how_to_install_package(want)}, or import a list of your own with `saibot domains import`.",
             )
         return domain
 

@@ -7,6 +7,7 @@ from typing import Any
 import ibis
 
 from saibot.errors import InvalidInput
+from saibot.extras import how_to_install
 from saibot.privatize.engines.duckdb import DuckDB
 from saibot.privatize.engines.engine import TableEngine
 from saibot.privatize.engines.polars import Polars
@@ -53,7 +54,7 @@ def open_engine(name: BackendName = DEFAULT_ENGINE) -> TableEngine:
     except (ImportError, AttributeError):  # ibis has no attribute of an engine that is not installed
         if kind.extra is None:
             raise
-        raise InvalidInput(f"the engine {name} is not installed.", hint=f"pip install 'saibot[{kind.extra}]'") from None
+        raise InvalidInput(f"the engine {name} is not installed.", hint=how_to_install(kind.extra)) from None
 
 
 def engine_of(connection: Any) -> TableEngine:
@@ -79,7 +80,8 @@ def table_in(database: str, name: str, backend: BackendName | None = None) -> An
         schema, dot, table = name.rpartition(".")
         return connection.table(table, database=schema if dot else None)
     except ImportError:
-        raise InvalidInput(f"the engine {kind} is not installed.", hint=f"pip install 'saibot[{kind}]'") from None
+        hint = how_to_install(ENGINES[kind].extra or "local")
+        raise InvalidInput(f"the engine {kind} is not installed.", hint=hint) from None
     except Exception as problem:  # its words may hold the address, and so a password
         raise InvalidInput(
             f"the table cannot be opened in that database ({type(problem).__name__}).",
