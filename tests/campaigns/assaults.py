@@ -111,15 +111,15 @@ def bodies_of_nobody(scene: Scene) -> None:
 
 def bodies_of_accounts(scene: Scene) -> None:
     """As much as an account may send, from several at once: sketches of 60 MiB to publish, and two to search with."""
-    keys = 60_000 if scene.quick else 2_000_000
+    keys = 60_000 if scene.quick else 850_000
     tall = sized_sketch("tall", keys=keys)
-    wide = sized_sketch("wide", keys=200 if scene.quick else 7_000, features=100 if scene.quick else 1000)
+    wide = sized_sketch("wide", keys=200 if scene.quick else 2_500, features=100 if scene.quick else 1000)
     providers, requesters = ([scene.account(role) for _ in range(4)] for role in ("provider", "requester"))
     scene.together(lambda token: scene.publish(token, tall), providers, threads=4)
     scene.together(lambda token: scene.publish(token, wide), providers, threads=4)
     del tall, wide
     tall = sized_sketch("tall", keys=keys, private=True)
-    wide = sized_sketch("wide", keys=200 if scene.quick else 7_000, features=100 if scene.quick else 1000, private=True)
+    wide = sized_sketch("wide", keys=200 if scene.quick else 2_500, features=100 if scene.quick else 1000, private=True)
     scene.together(lambda token: scene.search(token, tall, tall, target="f0"), requesters, threads=4)
     scene.together(lambda token: scene.search(token, wide, wide, target="f0"), requesters, threads=4)
     time.sleep(1 if scene.quick else 20)  # packed and searched meanwhile
@@ -155,7 +155,7 @@ def many_searches(scene: Scene) -> None:
 def many_keys(scene: Scene) -> None:
     """Key domains as large as they may be until no more are taken, and downloads of them by anybody."""
     token = scene.account("provider")
-    size = 100_000 if scene.quick else 4_900_000
+    size = 100_000 if scene.quick else 990_000
     keys = b"key\n" + b"".join(b"%07d\n" % number for number in range(size))
     many = (
         b"key,"

@@ -87,7 +87,7 @@ def shown(line: Line) -> str:
     m = line.measured
     statuses = " ".join(f"{status}x{count}" for status, count in sorted(line.statuses.items()))
     return (
-        f"{line.attack:22} {line.seconds:6.1f} s  {m.peak_mb:+7.0f} MB  p95 {m.p95_ms:7.0f} ms of {m.requests:4} "
+        f"{line.attack:22} {line.seconds:6.1f} s  {m.peak_mb:+7.0f} MB {m.processes_mb}  p95 {m.p95_ms:7.0f} ms of {m.requests:4} "
         f"(most {m.slowest_ms:6.0f})  searches {m.searches}  {m.refused or ''}  {statuses}  {line.wrong[:3] or ''}  kept {line.kept - len(line.lost)}/{line.kept}"
     )
 

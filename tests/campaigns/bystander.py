@@ -26,17 +26,17 @@ LOOK_SECONDS = 0.02
 ADDRESS = "127.0.0.3"  # its own: the attackers come from others
 
 
-def own_memory_mb(pid: int) -> float:
-    """Memory that is the process's own and its children's: what is mapped from files can be dropped at any time."""
-    total = 0
+def own_memory_mb(pid: int) -> dict[str, float]:
+    """MB that are the process's own, and each of its children's: what is mapped from files can be dropped at any time."""
+    found: dict[str, float] = {}
     with suppress(OSError, ValueError):  # a process that has ended meanwhile
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith(("RssAnon:", "RssShmem:")):
-                total += int(line.split()[1])
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        found[str(pid)] = sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:"))) / 1024
         for task in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):
-                total += 1024 * sum(own_memory_mb(int(child)) for child in (task / "children").read_text().split())
-    return total / 1024
+                for child in (task / "children").read_text().split():
+                    found |= own_memory_mb(int(child))
+    return found
 
 
 def say(*line: Any) -> None:

@@ -115,6 +115,7 @@ class Measured:
     """What was seen while an attack went on."""
 
     peak_mb: float
+    processes_mb: tuple[int, ...]  # of the server and its children then
     requests: int
     p95_ms: float
     slowest_ms: float
@@ -149,8 +150,11 @@ class Watcher:
         times = [line[2] for line in lines if line[0] == "seen"]
         refused = Counter(str(line[3]) for line in lines if line[0] == "seen" and line[3] not in (200, 202))
         refused.update(f"search {line[3]} {line[4]}" for line in lines if line[0] == "search" and line[3] != "done")
+        memory = [line[2] for line in lines if line[0] == "memory"]
+        peak = max(memory, key=lambda one: sum(one.values()), default={})
         return Measured(
-            peak_mb=max((line[2] for line in lines if line[0] == "memory"), default=0.0) - idle_mb,
+            peak_mb=sum(peak.values()) - idle_mb,
+            processes_mb=tuple(round(one) for one in peak.values()),
             requests=len(times),
             p95_ms=float(np.percentile(times, 95)) if times else float("nan"),
             slowest_ms=max(times, default=float("nan")),

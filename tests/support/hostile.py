@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from saibot.domains import KeyDomain
 from saibot.privacy.mechanisms import PlanRequest, make_plan
 from tests.support.forging import Document, content_of, digest_of, opened, written
 
@@ -122,6 +123,8 @@ def sized_sketch(name: str, *, keys: int, features: int = 1, texts: str = "", pr
     unit = {"unit": (texts * 100)[:100]}
     names = [f"f{number}" for number in range(features)]
     long = (texts * 2000)[:2000]
+    listed = KeyDomain(f"things-{keys}", 1, tuple(f"{number:07d}" for number in range(keys)))
+    part = {"name": "thing", "domain": listed.id, "version": 1, "size": keys}
     document |= {
         "dataset": {"name": name, "title": long or name, "description": long, "individual": long or "one row"},
         "features": [document["features"][0] | unit | {"name": each} for each in names],
@@ -132,7 +135,7 @@ def sized_sketch(name: str, *, keys: int, features: int = 1, texts: str = "", pr
         "key": {
             "name": "thing",
             "levels": [],
-            "parts": [document["key"]["parts"][0] | {"name": "thing", "domain": f"things-{keys}", "size": keys}],
+            "parts": [part | {"digest": listed.digest, "keys_digest": listed.keys_digest}],
         },
         "invariants": {"rows": keys},
         "bound_squared": str(features),
@@ -145,7 +148,7 @@ def sized_sketch(name: str, *, keys: int, features: int = 1, texts: str = "", pr
         document["plan"] = make_plan(replace(request, bound_squared=Decimal(features), **sizes)).to_json()
     columns = {
         "level": pa.array(np.zeros(keys + 1, np.int8)),
-        "key:thing": pa.array([*(f"{number:07d}" for number in range(keys)), "__other__"]),
+        "key:thing": pa.array([*listed.values, "__other__"]),
         "c": pa.array(np.append(np.ones(keys), 0.0)),
         **{f"s:{each}": pa.array(np.zeros(keys + 1)) for each in names},
     }
