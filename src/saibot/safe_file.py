@@ -11,14 +11,14 @@ from pathlib import Path
 UNFINISHED = ".writing-"  # how the name of a file begins that is being written, or whose writer was killed
 
 
-def write_safely(path: Path, content: bytes, *, public: bool = False) -> None:
+def write_safely(path: Path, content: bytes | memoryview, *, public: bool = False) -> None:
     """The content under its name; readable by its owner only, from the first byte on, unless it is public."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with writing(path, public=public) as temporary:
         temporary.write_bytes(content)
 
 
-def create_safely(path: Path, content: bytes) -> None:
+def create_safely(path: Path, content: bytes | memoryview) -> None:
     """A public file under a name that is free; a name that is taken stays as it is, whoever was faster."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)
     try:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tests.support.forging import Document, digest_of
+from saibot.domains import KeyDomain
+from saibot.privacy.mechanisms import PlanRequest, make_plan
+from tests.support.forging import Document, content_of, digest_of, opened, written
 
 
 def unfolding(schema: pa.Schema, batches: list[pa.RecordBatch], *, codec: str = "zstd") -> bytes:
@@ -101,3 +106,52 @@ def taken_apart(content: bytes) -> Iterator[bytes]:
                 yield bytes(changed)
     for part in (0, 8, 100, len(content) // 2, len(content) - 1):
         yield content[:part]
+
+
+def packed(content: bytes) -> bytes:
+    """The file with compressed batches, as Arrow does it today."""
+    document, batches = opened(content)
+    return written(document, batches, options=pa.ipc.IpcWriteOptions(compression="zstd"))
+
+
+def sized_sketch(name: str, *, keys: int, features: int = 1, texts: str = "", private: bool = False) -> bytes:
+    """A sound sketch of a size: one row a key, all features at the middle of their bounds. Open, or with simulated noise.
+
+    `texts` go into every field that takes one, as often as it takes them.
+    """
+    document, _ = opened(content_of("v2-lookup-levels" if private else "v2-open-levels"))
+    unit = {"unit": (texts * 100)[:100]}
+    names = [f"f{number}" for number in range(features)]
+    long = (texts * 2000)[:2000]
+    listed = KeyDomain(f"things-{keys}", 1, tuple(f"{number:07d}" for number in range(keys)))
+    part = {"name": "thing", "domain": listed.id, "version": 1, "size": keys}
+    document |= {
+        "dataset": {"name": name, "title": long or name, "description": long, "individual": long or "one row"},
+        "features": [document["features"][0] | unit | {"name": each} for each in names],
+        "global_blocks": [
+            {"order": 1, "values": [0.0] * features},
+            {"order": 2, "values": [0.0] * (features * (features + 1) // 2)},
+        ],
+        "key": {
+            "name": "thing",
+            "levels": [],
+            "parts": [part | {"digest": listed.digest, "keys_digest": listed.keys_digest}],
+        },
+        "invariants": {"rows": keys},
+        "bound_squared": str(features),
+        "account": None,
+        "spent": None,
+    }
+    if private:
+        request = PlanRequest.from_json(document["plan"]["request"])
+        sizes: dict[str, Any] = {"features": features, "keys": (keys + 1,), "levels": 1, "rows": keys}
+        document["plan"] = make_plan(replace(request, bound_squared=Decimal(features), **sizes)).to_json()
+    columns = {
+        "level": pa.array(np.zeros(keys + 1, np.int8)),
+        "key:thing": pa.array([*listed.values, "__other__"]),
+        "c": pa.array(np.append(np.ones(keys), 0.0)),
+        **{f"s:{each}": pa.array(np.zeros(keys + 1)) for each in names},
+    }
+    batch = pa.record_batch(list(columns.values()), names=list(columns))
+    document["digest"] = digest_of(document, [batch])
+    return written(document, [batch])

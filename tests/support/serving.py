@@ -14,6 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from saibot.platform.accounts import Caller
+from saibot.platform.api.connections import guarded
 
 ADMIN = Caller("admin", frozenset({"admin"}), "t-admin")
 
@@ -32,7 +33,8 @@ def listening(app: FastAPI) -> Iterator[str]:
     """The address of the app, served from a thread until the block ends."""
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=5)
+    http = guarded(app.state.platform)
+    config = uvicorn.Config(app, http=http, ws="none", log_level="error", access_log=False, timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()

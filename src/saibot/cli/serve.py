@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import gc
+import os
+import resource
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 
 SWITCH_SECONDS = 0.001
+FILES = 65_536
 
 
 def add_to(app: typer.Typer) -> None:
@@ -74,12 +78,15 @@ def serve(
         check_engine(settings.engine)
     listening = listen(host, port)
     app = make_app(settings)
+    tempfile.tempdir = str(app.state.platform.incoming)  # forms with large files: not where the system may have little room
     run(app, listening, lambda address: _ready(address, settings, json=json), proxy=proxy)
 
 
 def run(app: FastAPI, listening: socket.socket, ready: Callable[[str], None], *, proxy: bool = False) -> None:
     """Serve until a signal, then end cleanly: what is under way is finished or told to stop, and files are closed."""
     import uvicorn
+
+    from saibot.platform.api.connections import guarded
 
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -109,6 +116,8 @@ def run(app: FastAPI, listening: socket.socket, ready: Callable[[str], None], *,
         app,
         log_level="warning",
         access_log=False,
+        http=guarded(app.state.platform, proxies=trusted_proxies() if proxy else ()),
+        ws="none",
         proxy_headers=proxy,
         timeout_graceful_shutdown=10,
         server_header=False,
@@ -124,6 +133,11 @@ def run(app: FastAPI, listening: socket.socket, ready: Callable[[str], None], *,
     print("stopped.", file=sys.stderr)
 
 
+def trusted_proxies() -> list[str]:
+    """Who is believed about callers: the same that the web server believes."""
+    return [one.strip() for one in os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1").split(",") if one.strip()]
+
+
 def _settle() -> None:
     """Python's own habits, for a process whose threads answer people at the same time.
 
@@ -133,6 +147,11 @@ def _settle() -> None:
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(SWITCH_SECONDS)
+    # Many systems give 1,024 files unless they are asked for more, and each connection is one.
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY or most > now:
+        wanted = FILES if most == resource.RLIM_INFINITY else min(most, FILES)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(now, wanted), most))
 
 
 def read_settings(**given: Any) -> Settings:

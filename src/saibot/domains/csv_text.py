@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable
+from typing import TextIO
 
 from saibot.domains.domain import KeyDomain
 from saibot.errors import InvalidDomain
@@ -12,29 +14,50 @@ from saibot.errors import InvalidDomain
 def domain_to_csv(domain: KeyDomain) -> bytes:
     """The same that `--domain FILE` reads."""
     text = io.StringIO(newline="")
-    lines = csv.writer(text, lineterminator="\n")
+    write_csv(domain, text)
+    return text.getvalue().encode()
+
+
+def write_csv(domain: KeyDomain, file: TextIO) -> None:
+    """The same into a file that is open."""
+    lines = csv.writer(file, lineterminator="\n")
     lines.writerow(["key", *(name for name, _ in domain.parents)])
     lines.writerows(zip(domain.values, *(column for _, column in domain.parents), strict=True))
-    return text.getvalue().encode()
 
 
 def domain_from_csv(content: bytes, *, id: str, version: int) -> KeyDomain:
     """The header line names the columns; anything but a sound file raises InvalidDomain."""
+    return domain_from_lines(io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline=""), id=id, version=version)
+
+
+def domain_from_lines(text: Iterable[str], *, id: str, version: int) -> KeyDomain:
+    """The same, line by line: nothing but the columns is in memory, and of parents each text once."""
     try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InvalidDomain("the key domain is not CSV in UTF-8.") from None
-    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        names = next(lines, [])
-        rows = [row for row in lines if row]
+        names, columns = _columns(csv.reader(text, strict=True))
     except csv.Error:
         raise InvalidDomain("the key domain is no sound CSV file.") from None
+    except UnicodeDecodeError:
+        raise InvalidDomain("the key domain is not CSV in UTF-8.") from None
+    keys, *parents = columns
+    return KeyDomain.of(id, keys, version=version, parents=dict(zip(names[1:], parents, strict=True)))
+
+
+def _columns(rows: Iterable[list[str]]) -> tuple[list[str], list[list[str]]]:
+    lines = iter(rows)
+    names = next(lines, [])
     if not names:
         raise InvalidDomain("the key domain has no column.")
-    if any(len(row) != len(names) for row in rows):
-        raise InvalidDomain("a line of the key domain does not have as many fields as the header line.")
     if len(set(names)) < len(names) or not all(name.strip() for name in names):
         raise InvalidDomain("a column of the key domain has no name, or two have the same.")
-    keys, *parents = (list(column) for column in zip(*rows, strict=True)) if rows else ([] for _ in names)
-    return KeyDomain.of(id, keys, version=version, parents=dict(zip(names[1:], parents, strict=True)))
+    keys: list[str] = []
+    parents: list[list[str]] = [[] for _ in names[1:]]
+    seen: dict[str, str] = {}
+    for row in lines:
+        if not row:
+            continue
+        if len(row) != len(names):
+            raise InvalidDomain("a line of the key domain does not have as many fields as the header line.")
+        keys.append(row[0])
+        for column, text in zip(parents, row[1:], strict=True):
+            column.append(seen.setdefault(text, text))
+    return names, [keys, *parents]

@@ -79,8 +79,11 @@ class KeyDomain:
             raise InvalidDomain(f"the dates {first} to {last} are no range of days.")
         dates = [first + timedelta(n) for n in range((last - first).days + 1)]
         days, weeks = tuple(day.isoformat() for day in dates), tuple(map(week_of, dates))
-        parents = (("month", tuple(d[:7] for d in days)), ("year", tuple(d[:4] for d in days)), (_WEEK, weeks))
-        return cls(f"dates:{first}:{last}", 1, days, parents)
+        seen: dict[str, str] = {}  # each text once in memory, not once for every day
+        months, years, weeks = (tuple(seen.setdefault(text, text) for text in column) for column in (
+            (d[:7] for d in days), (d[:4] for d in days), weeks
+        ))  # fmt: skip
+        return cls(f"dates:{first}:{last}", 1, days, (("month", months), ("year", years), (_WEEK, weeks)))
 
     @classmethod
     def of_range(cls, first: int, last: int, *, of: str | None = None) -> KeyDomain:

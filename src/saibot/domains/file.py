@@ -86,16 +86,23 @@ def write_domain(domain: KeyDomain, card: DomainCard, *, signature: np.ndarray |
 
     The same domain gives the same bytes.
     """
+    sink = pa.BufferOutputStream()
+    write_domain_to(sink, domain, card, signature=signature)
+    return bytes(sink.getvalue())
+
+
+def write_domain_to(
+    sink: pa.NativeFile, domain: KeyDomain, card: DomainCard, *, signature: np.ndarray | None = None
+) -> None:
+    """The same into a file that is open."""
     names = ["key", *(f"parent:{name}" for name, _ in domain.parents)]
     columns = (domain.values, *(column for _, column in domain.parents))
     metadata = {FORMAT: card.canonical()}
     if signature is not None:
         metadata[SIGNATURE] = signature.astype("<u4").tobytes()
     schema = pa.schema([pa.field(name, pa.string()) for name in names], metadata=metadata)
-    sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         writer.write_batch(pa.record_batch([pa.array(column, pa.string()) for column in columns], schema=schema))
-    return bytes(sink.getvalue())
 
 
 def read_card(source: pa.Buffer | bytes, *, name: str) -> DomainCard:
@@ -113,22 +120,36 @@ def read_signature(source: pa.Buffer | bytes, *, name: str) -> tuple[DomainCard,
         return _card(schema), found
 
 
-def read_domain(source: bytes, *, name: str) -> tuple[DomainCard, KeyDomain]:
+def read_sample(source: pa.Buffer | bytes, *, name: str, most: int) -> tuple[DomainCard, list[list[str]]]:
+    """What the file is about, and its first lines: each a key and its parents. The others are not looked at."""
+    with _sound(name):
+        card, batch = _content(source)
+        return card, [
+            list(row) for row in zip(*(column.slice(0, most).to_pylist() for column in batch.columns), strict=True)
+        ]
+
+
+def read_domain(source: pa.Buffer | bytes, *, name: str) -> tuple[DomainCard, KeyDomain]:
     """The domain, checked against its own digest; anything but a sound file raises InvalidDomain."""
     with _sound(name):
-        card = _card(_schema(source))
-        read = read_arrow(pa.py_buffer(source), columns=1 + MAX_PARENTS, types=(pa.string(),))
-        if read.schema.names != ["key", *(f"parent:{parent.name}" for parent in card.parents)]:
-            raise ValueError("columns")
-        (batch,) = read.batches
-        if len(batch) != card.size or len(batch) > MAX_KEYS:
-            raise ValueError("keys")
+        card, batch = _content(source)
         keys, *parents = (tuple(column.to_pylist()) for column in batch.columns)
         named = tuple((parent.name, column) for parent, column in zip(card.parents, parents, strict=True))
         domain = KeyDomain(card.id, card.version, keys, named)
         if card_of(domain) != card:
             raise ValueError("the keys are not those that the card describes")
         return card, domain
+
+
+def _content(source: pa.Buffer | bytes) -> tuple[DomainCard, pa.RecordBatch]:
+    card = _card(_schema(source))
+    read = read_arrow(pa.py_buffer(source), columns=1 + MAX_PARENTS, types=(pa.string(),))
+    if read.schema.names != ["key", *(f"parent:{parent.name}" for parent in card.parents)]:
+        raise ValueError("columns")
+    (batch,) = read.batches
+    if len(batch) != card.size or len(batch) > MAX_KEYS:
+        raise ValueError("keys")
+    return card, batch
 
 
 @contextmanager

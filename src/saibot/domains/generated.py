@@ -40,9 +40,11 @@ def _dates(first: str, last: str) -> KeyDomain | None:
     return KeyDomain.of_dates(start, end) if (end - start).days < MAX_GENERATED else None
 
 
-def _weeks(first: str, last: str) -> KeyDomain:
+def _weeks(first: str, last: str) -> KeyDomain | None:
     """ISO weeks, and the year that each is counted in."""
     start, end = date.fromisoformat(f"{first}-1"), date.fromisoformat(f"{last}-1")
+    if (end - start).days // 7 >= MAX_GENERATED:
+        return None
     weeks = [week_of(start + timedelta(weeks=n)) for n in range((end - start).days // 7 + 1)]
     return _calendar(f"weeks:{first}:{last}", weeks, year=[week[:4] for week in weeks])
 

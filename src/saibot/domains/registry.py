@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from threading import RLock
 from urllib.parse import quote
@@ -19,40 +19,56 @@ import pyarrow as pa
 
 from saibot.domains.domain import KeyDomain
 from saibot.domains.errors import DomainConflict, UnknownDomain
-from saibot.domains.file import DomainCard, card_of, read_card, read_domain, write_domain
+from saibot.domains.file import DomainCard, card_of, read_card, read_domain, read_sample, write_domain
+from saibot.domains.remembered import RememberedDomains
 from saibot.errors import InvalidDomain
 from saibot.safe_arrow import mapped
 from saibot.safe_file import create_safely, sync_folder
 
 SUFFIX = ".domain.arrow"
-CACHED_KEYS = 2_000_000  # of the domains read last
 SETTLED_NS = 1_000_000_000
 
 
 class DomainRegistry:
     """`DomainRegistry(folder)`: register, get, find, entries, remove. Safe under threads and processes."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, *, most: int | None = None) -> None:
+        """Where `most` is given, the keys of domains with more of them are never read: as if those were not there."""
+        self.folder, self._most = folder, most
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = RLock()
         self._cards: dict[str, tuple[tuple[int, int, int], DomainCard | None]] = {}  # by file name; None: damaged
         self._by_digest: dict[str, str] = {}
         self._scanned: int | None = None  # the folder's time at the last look
-        self._loaded: OrderedDict[str, tuple[tuple[int, int, int], KeyDomain]] = OrderedDict()
+        self._loaded = RememberedDomains() if most is None else RememberedDomains(2 * most)
 
     def register(self, domain: KeyDomain) -> DomainCard:
         """Register a domain: its keys and all its parents, whichever are in use. The same again changes nothing."""
         card = card_of(domain)
-        path = self.folder / file_name(domain.id, domain.version)
+        return self.enter(card, lambda: write_domain(domain, card))
+
+    def enter(self, card: DomainCard, content: Callable[[], bytes | memoryview]) -> DomainCard:
+        """The same of a domain whose file was made already."""
+        path = self.folder / file_name(card.id, card.version)
         if not path.exists():
-            create_safely(path, write_domain(domain, card))  # or somebody else was faster: then theirs is compared
+            create_safely(path, content())  # or somebody else was faster: then theirs is compared
         present = self._read_card(path.name)
         if present is None:
-            raise UnknownDomain(f"{domain.id!r} version {domain.version}", hint="It was removed meanwhile; try again.")
+            raise UnknownDomain(f"{card.id!r} version {card.version}", hint="It was removed meanwhile; try again.")
         if card.digest != present.digest:
-            raise DomainConflict(domain.id, domain.version, registered=present.digest, offered=card.digest)
+            raise DomainConflict(card.id, card.version, registered=present.digest, offered=card.digest)
         return present
+
+    def sample(self, digest: str, *, most: int) -> tuple[DomainCard, list[list[str]]] | None:
+        """What is known about the domain of this digest, and its first lines, each a key and its parents."""
+        card = self.entry(digest)
+        if card is None:
+            return None
+        name = file_name(card.id, card.version)
+        try:
+            return read_sample(mapped(str(self.folder / name)), name=name, most=most)
+        except (OSError, pa.ArrowException, InvalidDomain):
+            return None
 
     def get(self, id: str, version: int | None = None) -> KeyDomain:
         """The domain with all its parents, none in use; the latest version where none is named."""
@@ -157,20 +173,18 @@ class DomainRegistry:
         stamp = _stamp(path)
         if stamp is None:
             return None
-        with self._lock:
-            known = self._loaded.get(name)
-            if known is not None and known[0] == stamp:
-                self._loaded.move_to_end(name)
-                return known[1]
+        known = self._loaded.get(name, stamp)
+        if known is not None:
+            return known
         try:
-            card, domain = read_domain(path.read_bytes(), name=name)
+            content = mapped(str(path))
+            if self._most is not None and read_card(content, name=name).size > self._most:
+                return None
+            card, domain = read_domain(content, name=name)
         except FileNotFoundError:
             return None
         _check_place(card, name)
-        with self._lock:
-            self._loaded[name] = (stamp, domain)
-            while len(self._loaded) > 1 and sum(len(kept) for _, kept in self._loaded.values()) > CACHED_KEYS:
-                self._loaded.popitem(last=False)
+        self._loaded.put(name, domain, stamp)
         return domain
 
 

@@ -19,7 +19,7 @@ stays; tau^2 and values keep to the public bounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,7 @@ from saibot.sketch import Sketch
 # It matters only where the noise of the counts does.
 TYPICAL_SPREAD = 0.1
 TINY = 1e-24
+TOGETHER = 1 << 19  # values that are computed at a time
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,21 @@ def lookup_values(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> 
 
     `domain_parents[l-1]` is `KeyDomain.parent_index(l)` of the sketch's domain; levels beyond those given are not used.
     """
-    found, outside = sketch_readings(sketch, domain_parents)
-    inside, prior = shrunk(found), found.prior[:, 0]
+    blocks = list(lookup_blocks(sketch, domain_parents))
+    return blocks[0] if len(blocks) == 1 else _joined(blocks)
+
+
+def lookup_blocks(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> Iterator[LookupValues]:
+    """The same, of a large sketch some features at a time: what is computed on the way takes far more room than they do."""
+    keys = len(sketch.levels[0]) if sketch.levels else 1
+    together = max(TOGETHER // keys, 1)
+    for first in range(0, len(sketch.features), together):
+        found, outside = sketch_readings(sketch, domain_parents, features=slice(first, first + together))
+        yield _with_others(shrunk(found), found.prior[:, 0], outside)
+
+
+def _with_others(inside: LookupValues, prior: np.ndarray, outside: float) -> LookupValues:
+    """With the catch-all as the last key."""
     return LookupValues(
         values=np.column_stack([inside.values, prior]),
         prior_mean=prior,
@@ -102,7 +116,22 @@ def lookup_values(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> 
     )
 
 
-def sketch_readings(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> tuple[LevelReadings, float]:
+def _joined(blocks: list[LookupValues]) -> LookupValues:
+    """Features of several blocks, over the same keys."""
+    names = ("values", "prior_mean", "reliability", "posterior_variance", "spread")
+    columns = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in names}
+    levels = tuple(
+        LevelValues(
+            *(np.concatenate([getattr(one, name) for one in same]) for name in ("deviations", "reliability", "spread"))
+        )
+        for same in zip(*(block.levels for block in blocks), strict=True)
+    )
+    return LookupValues(**columns, counts=blocks[0].counts, levels=levels)
+
+
+def sketch_readings(
+    sketch: Sketch, domain_parents: Sequence[np.ndarray] = (), *, features: slice = slice(None)
+) -> tuple[LevelReadings, float]:
     """What a keyed sketch says of the keys of its domain, and how many of its rows are outside of it."""
     if not sketch.levels:
         raise InvalidInput("this sketch has no key: its values cannot be looked up.", hint="Privatise it with a key.")
@@ -124,14 +153,14 @@ def sketch_readings(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -
     outside = float(np.clip(weights @ [table[-1, 0] for table in tables] / weights.sum(), 0, max(whole.count, 0)))
     found = level_readings(
         [table[:-1, 0] for table in tables],
-        [table[:-1, 1 : 1 + m].T for table in tables],
+        [table[:-1, 1 : 1 + m].T[features] for table in tables],
         count_sigma=sigma[0],
         sum_sigma=sigma[1],
         rows=max(whole.count - outside, 1.0),
         parents=level_steps([len(table) for table in tables], domain_parents),
-        prior=prior,
-        limits=limits,
-        ceiling=ceiling,
+        prior=prior[features],
+        limits=limits[:, features],
+        ceiling=None if ceiling is None else ceiling[features],
     )
     return found, outside
 

@@ -226,16 +226,11 @@ def estimate_spread(
     parent = np.zeros((1, 1))
     for level in range(len(readings) - 1, -1, -1):
         w, R = weights[level], noise[level]
-        residual, q = readings[level] - w * parent, w**2
-        t = np.zeros((len(residual), 1))
-        excess, qq = (residual**2 - R) * q, q * q
-        for _ in range(ROUNDS):
-            u, last_t = (t * q + R) ** -2, t
-            t = np.clip(row_sums(u * excess) / np.maximum(row_sums(u * qq), 1e-300), 0, cap)
-            if _settled(t, last_t, 1e-3):
-                break
+        residual = readings[level] - w * parent
+        t = _spread_of_level(residual, w, R, cap)
         spread.insert(0, t)
-        parent = (parent + t * w * residual / (t * q + R))[:, up[level - 1].index] if level else parent
+        parent = (parent + t * w * residual / (t * w**2 + R))[:, up[level - 1].index] if level else parent
+    del residual, parent  # room, of millions of keys
     for _ in range(ROUNDS if up else 0):
         found, last = smooth(readings, weight, noise, up, spread), spread
         spread = []
@@ -248,6 +243,18 @@ def estimate_spread(
     found = smooth(readings, weight, noise, up, spread)
     sure = [row_sums(reliability_of(variance, t) ** 2) for t, (_, variance) in zip(spread, found.deviations, strict=True)]
     return [t * s / (s + 4) for t, s in zip(spread, sure, strict=True)]
+
+
+def _spread_of_level(residual: np.ndarray, w: np.ndarray, R: np.ndarray, cap: np.ndarray) -> np.ndarray:
+    q = w**2
+    t = np.zeros((len(residual), 1))
+    excess, qq = (residual**2 - R) * q, q * q
+    for _ in range(ROUNDS):
+        u, last_t = (t * q + R) ** -2, t
+        t = np.clip(row_sums(u * excess) / np.maximum(row_sums(u * qq), 1e-300), 0, cap)
+        if _settled(t, last_t, 1e-3):
+            break
+    return t
 
 
 def _settled(now: np.ndarray, before: np.ndarray, relative: float) -> bool:

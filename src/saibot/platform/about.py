@@ -9,10 +9,10 @@ from saibot.platform.accounts import Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.catalog import Catalog
 from saibot.platform.clock import now
+from saibot.platform.control_characters import has_control_characters
 from saibot.platform.errors import NotAllowed, Unusable
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.tables import about, datasets
-from saibot.platform.validation import has_control_characters
 from saibot.wire import About
 
 

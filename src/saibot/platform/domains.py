@@ -12,32 +12,31 @@ import threading
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from cachetools import LRUCache
 from sqlalchemy import Connection, delete, func, insert, select
 from sqlalchemy.engine import RowMapping
 
 from saibot.domains import DomainRegistry, UnknownDomain
-from saibot.domains.csv_text import domain_from_csv, domain_to_csv
-from saibot.domains.file import card_of, read_domain, write_domain
+from saibot.domains.csv_text import domain_to_csv
+from saibot.domains.file import DomainCard, card_of, read_card, read_domain, write_domain
 from saibot.domains.generated import PREFIXES
-from saibot.errors import InvalidDomain
 from saibot.platform.accounts import Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.clock import now
 from saibot.platform.describe import plain
 from saibot.platform.errors import Conflict, NotAllowed, NotFound, OverQuota, Unusable
+from saibot.platform.key_lists import check_size, read_csv
 from saibot.platform.pagination import Page, Place
+from saibot.platform.reading import LARGE, on_disk, read_elsewhere, size_of, write_csv_elsewhere
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import FileStore
 from saibot.platform.storage.tables import domains, removed_domains, terms
-from saibot.platform.validation import has_control_characters
+from saibot.safe_file import write_safely
 from saibot.sketch import KeyDomain
 from saibot.wire import Domain
 
 ID = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
-MAX_LEVELS = 20
-REMEMBERED_BYTES = 64 << 20
+SHOWN_KEYS = 200_000  # of a domain that is read for pages, beside answering people
 
 
 class RegisteredDomains:
@@ -45,12 +44,12 @@ class RegisteredDomains:
 
     def __init__(self, database: Database, files: FileStore, trail: Trail, settings: Settings, folder: Path) -> None:
         self._database, self._files, self._trail, self._settings = database, files, trail, settings
-        self.registry = DomainRegistry(folder)
+        self.registry = DomainRegistry(folder, most=SHOWN_KEYS)
         self._copied: frozenset[tuple[str, int, str]] | None = None  # id, version, digest of those whose copies are made
-        self._texts: LRUCache[str, bytes] = LRUCache(REMEMBERED_BYTES, getsizeof=len)  # as CSV, by digest
-        self._texts_lock = threading.Lock()  # held while one is made: fifty who ask at once cost as much as one
+        self._csv = settings.data / "cache" / "domains"
+        self._csv_lock = threading.Lock()  # held while one is made: fifty who ask at once cost as much as one
 
-    def register(self, caller: Caller, id: str, version: int, content: bytes) -> tuple[Domain, bool]:
+    def register(self, caller: Caller, id: str, version: int, content: bytes | Path) -> tuple[Domain, bool]:
         """The domain's facts, and whether it is new."""
         caller.need("provider")
         if not re.fullmatch(ID, id):
@@ -60,20 +59,19 @@ class RegisteredDomains:
             )
         if id.startswith(PREFIXES):
             raise Unusable(f"{id!r} spells out its own keys and needs no registration.", hint="Use it as it is.")
-        domain = read_csv(content, id=id, version=version)
-        card = card_of(domain)
+        card, made = self._checked(content, id, version)
         present = self._row(id, version)
         if present is None:
-            with self._naming(caller, domain.digest):
-                present = self._enter(caller, domain, write_domain(domain, card))
+            with self._naming(caller, card.digest):
+                present = self._enter(caller, card, made)
         if present is not None:
-            if present["digest"] != domain.digest:
+            if present["digest"] != card.digest:
                 raise Conflict(
                     f"the key domain {id!r} version {version} is registered with other keys or parents.",
                     hint="An id and version mean one list of keys for good: register yours as the next version.",
                 )
             return _shown(present), False
-        self.registry.register(domain)
+        self.registry.enter(card, lambda: made)
         row = self._row(id, version)
         assert row is not None
         return _shown(row), True
@@ -94,16 +92,29 @@ class RegisteredDomains:
             raise NotFound(f"no key domain {id!r} version {version} is registered.", hint="GET /v1/domains lists them.")
         return _shown(row)
 
-    def file(self, id: str, version: int) -> bytes:
-        """The keys as CSV, made once and remembered as long as there is room."""
+    def file(self, id: str, version: int) -> Path:
+        """The keys as a CSV file, made when somebody asks for it first."""
         digest = self.show(id, version).digest
-        with self._texts_lock:
-            known = self._texts.get(digest)
-            if known is None:
-                known = domain_to_csv(self._read(digest))
-                with suppress(ValueError):  # larger than the whole memory for them
-                    self._texts[digest] = known
-        return known
+        path = self._csv / f"{digest}.csv"
+        with self._csv_lock:
+            if not path.exists():
+                self._csv.mkdir(parents=True, exist_ok=True)
+                self._write_csv(digest, path)
+        return path
+
+    def _write_csv(self, digest: str, path: Path) -> None:
+        name = file_name(digest)
+        place = self._files.place(name)
+        if place is not None and place.stat().st_size > LARGE:
+            write_csv_elsewhere(place, path)
+            return
+        with self._files.open(name) as file:
+            content = file.read()
+        if len(content) <= LARGE:
+            write_safely(path, domain_to_csv(read_domain(content, name=digest)[1]))
+            return
+        with on_disk(content) as source:
+            write_csv_elsewhere(source, path)
 
     def remove(self, caller: Caller, id: str, version: int) -> None:
         """Forget a domain that no dataset names; by whoever registered it, or an admin."""
@@ -127,11 +138,8 @@ class RegisteredDomains:
                 self._files.delete(file_name(row["digest"]))
         with suppress(UnknownDomain):  # another call of this was faster
             self.registry.remove(id, version)
-        with self._texts_lock:
-            self._texts.pop(row["digest"], None)
-
-    def get(self, id: str, version: int) -> KeyDomain:
-        return self._read(self.show(id, version).digest)
+        with self._csv_lock:
+            (self._csv / f"{row['digest']}.csv").unlink(missing_ok=True)
 
     def known(self, digest: str) -> bool:
         with self._database.read() as connection:
@@ -158,7 +166,7 @@ class RegisteredDomains:
         for (id, version), digest in wanted.items():
             if have.get((id, version)) != digest:
                 try:
-                    self.registry.register(self._read(digest, id=id, version=version))
+                    self._copy(digest, id, version)
                 except FileNotFoundError:  # told by whoever brings files and database together
                     missing = True
         self._copied = None if missing else registered
@@ -179,17 +187,29 @@ class RegisteredDomains:
             query = select(domains).where(domains.c.id == id, domains.c.version == version)
             return connection.execute(query).mappings().first()
 
-    def _enter(self, caller: Caller, domain: KeyDomain, content: bytes) -> RowMapping | None:
+    def _checked(self, content: bytes | Path, id: str, version: int) -> tuple[DomainCard, bytes | memoryview]:
+        """What the domain is about, and its file. A large one is read elsewhere."""
+        most = self._settings.keys_per_domain
+        check_size(content, most=most)
+        if size_of(content) <= LARGE:
+            domain = read_csv(content, id=id, version=version, most=most)
+            card = card_of(domain)
+            return card, write_domain(domain, card)
+        with on_disk(content) as source:
+            made, answer = read_elsewhere(source, "keys", id=id, version=version, most=most)
+        return DomainCard.model_validate_json(answer["card"]), memoryview(made)
+
+    def _enter(self, caller: Caller, card: DomainCard, content: bytes | memoryview) -> RowMapping | None:
         """The row of somebody who was faster, if there is one. Who may not register leaves no file behind."""
         with self._database.read() as connection:
-            self._check_quota(connection, caller, len(domain))
-        self._files.put(file_name(domain.digest), content)
+            self._check_quota(connection, caller, card.size)
+        self._files.put(file_name(card.digest), content)
         try:
-            return self._insert(caller, domain)
+            return self._insert(caller, card)
         except BaseException:
             with suppress(Exception):  # what stays behind is set aside at the next start
-                if not self.known(domain.digest):
-                    self._files.delete(file_name(domain.digest))
+                if not self.known(card.digest):
+                    self._files.delete(file_name(card.digest))
             raise
 
     def _check_quota(self, connection: Connection, caller: Caller, keys: int) -> None:
@@ -206,7 +226,7 @@ class RegisteredDomains:
                 hint="Use a domain that is registered, or ask the platform's admin for more.",
             )
 
-    def _take_back(self, connection: Connection, caller: Caller, domain: KeyDomain) -> None:
+    def _take_back(self, connection: Connection, caller: Caller, domain: DomainCard) -> None:
         """A name that was removed means what it meant: whoever had it may register the same keys again, and nobody else."""
         named = (removed_domains.c.id == domain.id) & (removed_domains.c.version == domain.version)
         before = connection.execute(select(removed_domains).where(named)).mappings().first()
@@ -217,13 +237,13 @@ class RegisteredDomains:
             )
         connection.execute(delete(removed_domains).where(named))
 
-    def _insert(self, caller: Caller, domain: KeyDomain) -> RowMapping | None:
+    def _insert(self, caller: Caller, domain: DomainCard) -> RowMapping | None:
         """The row of somebody who was faster, if there is one."""
-        levels = [name for name, _ in domain.parents]
+        levels = [parent.name for parent in domain.parents]
         row = {
             "id": domain.id,
             "version": domain.version,
-            "size": len(domain),
+            "size": domain.size,
             "digest": domain.digest,
             "keys_digest": domain.keys_digest,
             "levels": json.dumps(levels),
@@ -235,34 +255,28 @@ class RegisteredDomains:
             present = connection.execute(query).mappings().first()
             if present is not None:
                 return present
-            self._check_quota(connection, caller, len(domain))
+            self._check_quota(connection, caller, domain.size)
             self._take_back(connection, caller, domain)
             connection.execute(insert(domains).values(row))
             self._trail.note(
-                connection, caller.name, "register domain", f"{domain.id}/{domain.version}", {"size": len(domain)}
+                connection, caller.name, "register domain", f"{domain.id}/{domain.version}", {"size": domain.size}
             )
         return None
 
-    def _read(self, digest: str, *, id: str | None = None, version: int | None = None) -> KeyDomain:
+    def _copy(self, digest: str, id: str, version: int) -> None:
+        """The file of a domain into the registry. Two ids may stand for one list: then it is written anew."""
         with self._files.open(file_name(digest)) as file:
-            _, domain = read_domain(file.read(), name=digest)
-        if id is not None and version is not None and (domain.id, domain.version) != (id, version):
-            return KeyDomain(id, version, domain.values, domain.parents)  # two ids may stand for one list
-        return domain
+            content = file.read()
+        card = read_card(content, name=digest)
+        if (card.id, card.version) == (id, version):
+            self.registry.enter(card, lambda: content)
+            return
+        _, domain = read_domain(content, name=digest)
+        self.registry.register(KeyDomain(id, version, domain.values, domain.parents))
 
 
 def file_name(digest: str) -> str:
     return f"domains/{digest}.arrow"
-
-
-def read_csv(content: bytes, *, id: str, version: int) -> KeyDomain:
-    """A domain that a stranger sent: of few levels, and without characters that command a terminal."""
-    domain = domain_from_csv(content, id=id, version=version)
-    if any(has_control_characters(line) for line in content.decode("utf-8-sig").splitlines()):
-        raise InvalidDomain("the key domain holds control characters.")
-    if len(domain.parents) > MAX_LEVELS:
-        raise InvalidDomain(f"a key domain has a key column and at most {MAX_LEVELS} columns of parents.")
-    return domain
 
 
 def _shown(row: RowMapping) -> Domain:

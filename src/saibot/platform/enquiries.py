@@ -14,13 +14,13 @@ from saibot.platform.accounts import Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.catalog import Catalog
 from saibot.platform.clock import now
+from saibot.platform.control_characters import has_control_characters
 from saibot.platform.errors import Conflict, NotAllowed, NotFound, NotSignedIn, OverQuota, Unusable
 from saibot.platform.grants import Grants
 from saibot.platform.pagination import Page, Place
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.tables import enquiries
-from saibot.platform.validation import has_control_characters
 from saibot.privacy import Budget
 from saibot.wire import Enquire, Enquiry, EnquiryGrant, EnquiryRefusal
 from saibot.wire.dataset import Cost

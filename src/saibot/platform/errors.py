@@ -10,6 +10,7 @@ Refusal (a SaibotError)
 ├── Unusable          422  understood, but cannot be used as given
 ├── OverQuota         422  a quota of the platform is used up
 ├── TooManyRequests   429  with the seconds to wait
+│   └── TooManyAtOnce      something that is held open, so that it is not known how long
 └── Unavailable       503  the platform is starting or stopping, or its storage is away
 """
 
@@ -73,6 +74,14 @@ class TooManyRequests(Refusal):
             "this caller asks more often than the platform allows.", hint=f"Wait {wait} s and try again; see Retry-After."
         )
         self.retry_after = wait
+
+
+class TooManyAtOnce(TooManyRequests):
+    code = "too_many_at_once"
+
+    def __init__(self, message: str) -> None:
+        Refusal.__init__(self, message, hint="Let one of them end, and try again.")
+        self.retry_after = 5
 
 
 class Unavailable(Refusal):

@@ -31,8 +31,17 @@ from saibot.wire import Domain, JoinKeyPart
 
 LOOKED_AT = 300  # datasets at most that tell which lists of keys an id stands for
 LISTED = 20
+SAMPLED = 60  # keys shown
 LOADED = 400  # features for each factor, of which people see those that they may
 REMEMBERED = 16
+
+
+@dataclass(frozen=True)
+class KeySample:
+    """The first keys of a list, each with its parents at the coarser levels that anybody knows."""
+
+    levels: tuple[tuple[str, int], ...]  # by name, and how many keys each has
+    rows: list[list[str]]
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class KeyDomainFacts:
     """One list of keys under an id, and where it comes from."""
 
     part: JoinKeyPart
-    domain: KeyDomain | None  # with all coarser levels that anybody knows; None until the first sketch with it is packed
+    keys: KeySample | None  # None until the first sketch with it is packed
     vocabulary: Vocabulary | None  # it ships with Saibot
     registered: Domain | None  # a provider registered it here
     others: tuple[JoinKeyPart, ...]  # further lists under the same id
@@ -48,9 +57,9 @@ class KeyDomainFacts:
     total: int
 
     @property
-    def levels(self) -> list[tuple[str, int]]:
+    def levels(self) -> tuple[tuple[str, int], ...]:
         """Coarser levels on offer, and how many keys each has."""
-        return [(name, len(set(keys))) for name, keys in (self.domain.parents if self.domain else ())]
+        return self.keys.levels if self.keys is not None else ()
 
 
 @dataclass(frozen=True)
@@ -94,7 +103,7 @@ class KeyDomains:
         own = [document for document in documents if chosen in map(_unnamed, _parts(document))]
         return KeyDomainFacts(
             part=chosen,
-            domain=self._keys(chosen),
+            keys=self._sample(chosen),
             vocabulary=_vocabulary(chosen),
             registered=self._registration(chosen),
             others=tuple(part for part in lists if part != chosen),
@@ -155,15 +164,27 @@ class KeyDomains:
     def _without_datasets(self, id: str) -> list[JoinKeyPart]:
         """The list that an id names by itself: spelled out, shipped, or registered, the latest version first."""
         ships = of_domain(id)
-        known: list[KeyDomain | None] = [generated_domain(id), None if ships is None else _readable(ships)]
+        known = [generated_domain(id), None if ships is None else _readable(ships)]
+        found = [
+            _part_of(domain.id, domain.version, len(domain), domain.keys_digest) for domain in known if domain is not None
+        ]
         cards = [card for card in self._registered.registry.entries() if card.id == id]
-        known += [self._registered.registry.get(id, card.version) for card in sorted(cards, key=lambda card: -card.version)]
-        return [_part_of(domain) for domain in known if domain is not None]
+        cards = sorted(cards, key=lambda card: -card.version)
+        return found + [_part_of(card.id, card.version, card.size, card.keys_digest) for card in cards]
 
-    def _keys(self, part: JoinKeyPart) -> KeyDomain | None:
-        known = KnownDomains.of(registry=self._registered.registry).find(part)
+    def _sample(self, part: JoinKeyPart) -> KeySample | None:
+        """Of a registered list from its file, whose keys may be millions; of others from the list itself."""
+        found = self._registered.registry.sample(part.keys_digest, most=SAMPLED)
+        if found is not None:
+            return KeySample(tuple((parent.name, parent.size) for parent in found[0].parents), found[1])
         corpus = self._corpus.now()
-        return known or (corpus.key_list(part_id(part.keys_digest)) if corpus is not None else None)
+        domain = KnownDomains.of().find(part)
+        domain = domain or (corpus.key_list(part_id(part.keys_digest)) if corpus is not None else None)
+        if domain is None:
+            return None
+        columns = (domain.values[:SAMPLED], *(keys[:SAMPLED] for _, keys in domain.parents))
+        levels = tuple((name, len(set(keys))) for name, keys in domain.parents)
+        return KeySample(levels, [list(row) for row in zip(*columns, strict=True)])
 
     def _registration(self, part: JoinKeyPart) -> Domain | None:
         try:
@@ -182,10 +203,8 @@ def _unnamed(part: JoinKeyPart) -> JoinKeyPart:
     return part.model_copy(update={"name": "", "digest": part.keys_digest})
 
 
-def _part_of(domain: KeyDomain) -> JoinKeyPart:
-    digest = domain.keys_digest
-    size = len(domain)
-    return JoinKeyPart(name="", domain=domain.id, version=domain.version, size=size, digest=digest, keys_digest=digest)
+def _part_of(id: str, version: int, size: int, digest: str) -> JoinKeyPart:
+    return JoinKeyPart(name="", domain=id, version=version, size=size, digest=digest, keys_digest=digest)
 
 
 def _readable(vocabulary: Vocabulary) -> KeyDomain | None:

@@ -5,22 +5,24 @@ All of it is post-processing of what is public already: it costs no budget, and 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
+from cachetools import LRUCache
 
 from saibot.estimate.lookup import LookupValues
-from saibot.platform.errors import NotFound
 from saibot.platform.opened_corpus import OpenedCorpus, Stamp
-from saibot.platform.publishing import file_name
+from saibot.platform.shown_sketches import shown_sketch
 from saibot.platform.storage.files import FileStore
 from saibot.search.key_maps import key_id
 from saibot.search.packed_rows import own_values
-from saibot.sketch import Feature, read_sketch
+from saibot.sketch import Feature
 
-REMEMBERED = 16  # sketches; one of 100,000 keys and ten features takes 40 MB
+REMEMBERED_BYTES = 64 << 20
 TIMES = " × "  # between the parts of a composite key
 
 
@@ -95,18 +97,22 @@ class KeyValues:
 
     def __init__(self, files: FileStore, corpus: OpenedCorpus) -> None:
         self._files, self._corpus = files, corpus
-        self._remembered = lru_cache(REMEMBERED)(self._read)
+        self._remembered: LRUCache[tuple[str, Stamp], ValuesByKey | None] = LRUCache(REMEMBERED_BYTES, getsizeof=_bytes)
+        self._lock = threading.Lock()
 
     def of(self, digest: str) -> ValuesByKey | None:
-        """What a stored sketch says of its keys; None where it has none."""
-        return self._remembered(digest, self._corpus.stamp())
+        """What a stored sketch says of its keys; None where it has none. Raises TooLargeToShow."""
+        place = digest, self._corpus.stamp()
+        with self._lock:
+            if place in self._remembered:
+                return self._remembered[place]
+        found = self._read(*place)
+        with self._lock, suppress(ValueError):  # larger than the whole memory for them
+            self._remembered[place] = found
+        return found
 
     def _read(self, digest: str, stamp: Stamp) -> ValuesByKey | None:
-        try:
-            with self._files.open(file_name(digest)) as file:
-                sketch = read_sketch(file.read())
-        except FileNotFoundError:
-            raise NotFound("there is no sketch with this digest.", hint="It has just been withdrawn.") from None
+        sketch = shown_sketch(self._files, digest)
         key, corpus = sketch.header.key, self._corpus.at(stamp)
         if key is None:
             return None
@@ -123,6 +129,11 @@ class KeyValues:
             features=tuple(_feature(feature, i, alone, better) for i, feature in enumerate(sketch.header.features)),
             factors=None if shared is None or helped is None else shared.version,
         )
+
+
+def _bytes(found: ValuesByKey | None) -> int:
+    """About what they take in memory; a key takes 80 bytes as a text of Python's."""
+    return 1 if found is None else len(found) * (100 * len(found.keys) + 8 + 32 * len(found.features))
 
 
 def _feature(

@@ -23,6 +23,13 @@ class Metrics:
         )
         self.uploads = Counter("saibot_published", "Sketches published.", registry=self._registry)
         self.searches = Counter("saibot_searches", "Searches ended.", ["status"], registry=self._registry)
+        self.connections = Gauge("saibot_connections", "Connections that are open.", registry=self._registry)
+        self.refused_connections = Counter(
+            "saibot_refused_connections",
+            "Connections ended by the platform, by reason.",
+            ["reason"],
+            registry=self._registry,
+        )
         self.worker_deaths = Counter("saibot_worker_deaths", "Workers that died in a search.", registry=self._registry)
 
     def gauge(self, name: str, help: str, value: Callable[[], float]) -> None:

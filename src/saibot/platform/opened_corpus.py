@@ -6,10 +6,20 @@ from functools import lru_cache
 from pathlib import Path
 
 from saibot.errors import InvalidInput
+from saibot.platform.domains import SHOWN_KEYS
 from saibot.search.corpus import Corpus
 from saibot.search.index import CorpusIndex
+from saibot.sketch import KeyDomain
 
 Stamp = tuple[str, int] | None
+
+
+class ShownCorpus(Corpus):
+    """Without the keys of large lists, which would stay in memory: nobody knows them here."""
+
+    def key_list(self, part: str) -> KeyDomain | None:
+        known = self.key_signature(part)
+        return None if known is not None and known[0].size > SHOWN_KEYS else super().key_list(part)
 
 
 class OpenedCorpus:
@@ -31,6 +41,8 @@ class OpenedCorpus:
 
     def _opened(self, stamp: Stamp) -> Corpus | None:
         try:
-            return Corpus(self._folder)
+            corpus = ShownCorpus(self._folder)
+            corpus.remember(2 * SHOWN_KEYS)
+            return corpus
         except InvalidInput:
             return None

@@ -13,6 +13,7 @@ from typing import Any
 
 from saibot.domains import DomainRegistry, KnownDomains
 from saibot.errors import InvalidDomain, InvalidSketch
+from saibot.safe_arrow import mapped
 from saibot.search.corpus import Corpus, PreparedValues
 from saibot.search.index import CorpusIndex
 from saibot.sketch import SUFFIX, KeyDomain, Sketch, read_sketch
@@ -68,7 +69,7 @@ class Packing:
         for digest in digests:
             path = self.folder / "sketches" / f"{digest}{SUFFIX}"
             try:
-                yield read_sketch(path.read_bytes())  # bytes, so that a missing file is told from a damaged one
+                yield read_sketch(mapped(str(path)))  # in two steps, so that a missing file is told from a damaged one
             except FileNotFoundError:
                 continue  # withdrawn meanwhile
             except InvalidSketch as problem:

@@ -12,6 +12,7 @@ import json
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.engine import RowMapping
@@ -55,7 +56,7 @@ class Publishing:
         self._published, self._changed, self._remove = published, changed, remove
 
     def accept(
-        self, caller: Caller, content: bytes, *, visibility: Visibility | None = None, expires: str | None = None
+        self, caller: Caller, content: bytes | Path, *, visibility: Visibility | None = None, expires: str | None = None
     ) -> tuple[Dataset, bool]:
         """The dataset, and whether this made a new version of it. What is None stays as it is; a new dataset is public."""
         caller.need("provider")

@@ -22,15 +22,15 @@ from saibot.platform.catalog import Catalog, Filter
 from saibot.platform.describe import letters_of
 from saibot.platform.errors import NotFound
 from saibot.platform.opened_corpus import OpenedCorpus, Stamp
-from saibot.platform.publishing import file_name
+from saibot.platform.shown_sketches import TooLargeToShow, shown_sketch, stored_header
 from saibot.platform.storage.files import FileStore
 from saibot.search.corpus import Corpus
 from saibot.search.from_sketches import domain_of_part
-from saibot.sketch import Header, Sketch, read_sketch
+from saibot.sketch import Header
 from saibot.wire import JoinsWith, Related, UnionsWith
 
 LOOKED_AT = 300  # datasets at most, of those that could be related
-REMEMBERED = 8
+REMEMBERED = 2  # each has all keys of a sketch
 
 
 class Relatives:
@@ -43,8 +43,8 @@ class Relatives:
     def of(self, caller: Caller, id: str, *, limit: int) -> Related:
         """The datasets that the caller may know of, the largest share of keys first."""
         dataset = self._catalog.show(caller, id)
-        sketch = self._sketch(dataset["digest"])
-        joins, unions = self._joins(caller, dataset)[:limit], self._unions(caller, dataset, sketch.header, limit)
+        header = stored_header(self._files, dataset["digest"])
+        joins, unions = self._joins(caller, dataset)[:limit], self._unions(caller, dataset, header, limit)
         return Related(id=id, joins=tuple(joins), unions=tuple(unions))
 
     # -------------------------------------------------------------------------------------------- joins
@@ -92,10 +92,13 @@ class Relatives:
         return dict(islice(found.items(), LOOKED_AT))
 
     def _met(self, digest: str, stamp: Stamp) -> tuple[Corpus | None, Meetings]:
-        sketch, known = self._sketch(digest), KnownDomains.of(registry=self._registry)
+        corpus = self._corpus.at(stamp)
+        try:
+            sketch, known = shown_sketch(self._files, digest), KnownDomains.of(registry=self._registry)
+        except TooLargeToShow:
+            return corpus, Meetings([], corpus)
         parts = sketch.header.key.parts if sketch.header.key else ()
         own = [one for i, part in enumerate(parts) for one in OwnKeys.of(part.name, domain_of_part(sketch, i, known))]
-        corpus = self._corpus.at(stamp)
         return corpus, Meetings(own, corpus)
 
     # -------------------------------------------------------------------------------------------- unions
@@ -110,17 +113,12 @@ class Relatives:
             if not wanted <= has or other["id"] == dataset["id"] or found == limit:
                 continue
             with suppress(NotFound, InvalidSketch):
-                union = match_union(header.features, self._sketch(other["digest"]).header, neighbours=header.protected_under)
+                union = match_union(
+                    header.features, stored_header(self._files, other["digest"]), neighbours=header.protected_under
+                )
                 if isinstance(union, Addable):
                     found += 1
                     yield UnionsWith(**_facts(other), why=union.explain().removeprefix(f"{union.dataset}: "))
-
-    def _sketch(self, digest: str) -> Sketch:
-        try:
-            with self._files.open(file_name(digest)) as file:
-                return read_sketch(file.read())
-        except FileNotFoundError:
-            raise NotFound("there is no sketch with this digest.", hint="It has just been withdrawn.") from None
 
 
 def _facts(other: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from saibot.platform.storage.files import FileStore
 from saibot.safe_file import sync_folder, write_safely
 from saibot.wire.search import OVER
 
+Content = bytes | memoryview
 RESULT = "result.json"
 REQUEST = ("train.saibot", "test.saibot")
 SET_ASIDE = ".set-aside-"  # before the name of a folder that the database does not know
@@ -28,7 +29,7 @@ class SearchFiles:
         self.folder, self._store = folder, store
         folder.mkdir(parents=True, exist_ok=True)
 
-    def put_request(self, id: str, train: bytes, test: bytes | None) -> None:
+    def put_request(self, id: str, train: Content, test: Content | None) -> None:
         """Whole and durable when it returns, or not there."""
         parts = {name: content for name, content in zip(REQUEST, (train, test), strict=True) if content is not None}
         try:

@@ -77,7 +77,7 @@ class Searches:
 
     # -------------------------------------------------------------------------------------------- verbs
 
-    def submit(self, caller: Caller, train: bytes, test: bytes | None, question: Question) -> Search:
+    def submit(self, caller: Caller, train: bytes | Path, test: bytes | Path | None, question: Question) -> Search:
         """Queue a search. Its sketches are checked like published ones."""
         caller.need("requester")
         unsafe = self._settings.accept_unsafe

@@ -8,6 +8,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from cachetools import LRUCache
@@ -21,6 +22,7 @@ from saibot.platform.domains import RegisteredDomains
 from saibot.platform.enquiries import EnquiryBook
 from saibot.platform.errors import NotFound
 from saibot.platform.grants import Grants
+from saibot.platform.jobs.heavy import heavy
 from saibot.platform.jobs.runner import Runner
 from saibot.platform.key_domains import KeyDomains
 from saibot.platform.key_values import KeyValues
@@ -38,6 +40,7 @@ from saibot.platform.servers import Servers
 from saibot.platform.set_aside import SetAside, bring_in_order, list_set_aside, named_files, take_out
 from saibot.platform.settings import Settings
 from saibot.platform.shards import Shards
+from saibot.platform.shown_sketches import QUICK_BYTES, TooLargeToShow, shown_sketch, stored_header
 from saibot.platform.storage.database import Database, SQLAlchemyError
 from saibot.platform.storage.files import SET_ASIDE, open_files
 from saibot.platform.storage.migrate import migrate
@@ -45,7 +48,7 @@ from saibot.platform.storage.ownership import DatabaseLease, check_files_are_our
 from saibot.platform.storage.reserve import Reserve, is_full
 from saibot.platform.storage.tables import datasets
 from saibot.platform.storage.unavailable import told_in_a_line
-from saibot.sketch import read_sketch
+from saibot.platform.validation import PROFILED_FEATURES
 from saibot.wire import Dataset, Domain, Question, Search
 from saibot.wire.dataset import ShownFeature, Visibility
 
@@ -53,7 +56,6 @@ TIDY_SECONDS = 60.0
 PULSE_SECONDS = 1.0
 WITHDRAWAL_SECONDS = 10.0  # that a withdrawal waits for other servers
 DESCRIBED_BYTES = 64 << 20  # of features and profiles, kept in memory
-PROFILED_FEATURES = 100
 Described = tuple[str, str | None, tuple[str, ...]]
 
 
@@ -74,6 +76,7 @@ class Platform:
         self._held.enter_context(hold_folder(settings))
         self._reserve = Reserve(settings.data)
         self._reserve.release_if_short()
+        self.incoming = _emptied(settings.data / "incoming")  # large files while they are checked
         self.database = Database(settings.database_url)
         self._held.callback(self.database.close)
         shared = not self.database.is_sqlite and settings.files is not None
@@ -93,6 +96,9 @@ class Platform:
             self.servers.join()
             self._bring_files_in_order()
         corpus = settings.data / "corpus"
+        self.left_out: dict[str, str] = {}  # digests of sketches that cannot be packed, and why
+        self._described: LRUCache[str, Described] = LRUCache(DESCRIBED_BYTES, getsizeof=_size)
+        self._described_lock = threading.Lock()
         self.domains = RegisteredDomains(self.database, self.files, self.trail, settings, corpus / "domains")
         self.domains.restore_copies()
         self.catalog = Catalog(self.database)
@@ -104,6 +110,8 @@ class Platform:
             may_write=self.lease.keep,
             shared=shared,
             before=self.domains.keep_in_step,
+            left_out=self._leave_out,
+            memory=settings.search_bytes,
         )
         opened = OpenedCorpus(corpus)
         self.relatives = Relatives(self.catalog, self.files, self.domains.registry, opened)
@@ -144,22 +152,21 @@ class Platform:
         self.metrics.gauge("workers_alive", "Processes that search.", self.runner.alive)
         free = lambda: float(shutil.disk_usage(settings.data).free)  # noqa: E731
         self.metrics.gauge("disk_free_bytes", "Bytes free where the platform keeps its data.", free)
-        self._described: LRUCache[str, Described] = LRUCache(DESCRIBED_BYTES, getsizeof=_size)
-        self._described_lock = threading.Lock()
+        self.metrics.gauge("left_out", "Datasets that no search sees: they cannot be packed.", lambda: len(self.left_out))
         self._draining = threading.Event()
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
 
     # -------------------------------------------------------------------------------------------- verbs
 
-    def register_domain(self, caller: Caller, id: str, version: int, content: bytes) -> tuple[Domain, bool]:
+    def register_domain(self, caller: Caller, id: str, version: int, content: bytes | Path) -> tuple[Domain, bool]:
         facts, is_new = self.domains.register(caller, id, version, content)
         if is_new:
-            self.shards.repack(self.domains.get(id, version))
+            self.shards.repack(facts.digest)
         return facts, is_new
 
     def accept(
-        self, caller: Caller, content: bytes, *, visibility: Visibility | None = None, expires: str | None = None
+        self, caller: Caller, content: bytes | Path, *, visibility: Visibility | None = None, expires: str | None = None
     ) -> tuple[Dataset, bool]:
         return self.publishing.accept(caller, content, visibility=visibility, expires=expires)
 
@@ -182,7 +189,7 @@ class Platform:
     def confirm(self, caller: Caller, id: str, digest: str) -> Dataset:
         return self.publishing.confirm(caller, id, digest)
 
-    def submit(self, caller: Caller, train: bytes, test: bytes | None, question: Question) -> Search:
+    def submit(self, caller: Caller, train: bytes | Path, test: bytes | Path | None, question: Question) -> Search:
         """Queue a search; `searches` shows, lists, cancels and gives its result."""
         found = self.searches.submit(caller, train, test, question)
         self.start()
@@ -200,6 +207,11 @@ class Platform:
         ]
         found = None if text is None else json.loads(text)
         return document | {"features": json.loads(features), "profile": found, "notes": notes}
+
+    def takes_long(self, caller: Caller, id: str) -> bool:
+        """Whether showing a dataset means to read a large sketch."""
+        document = json.loads(self.catalog.row(caller, id)["document"])
+        return int(document["bytes"]) > QUICK_BYTES
 
     def open_sketch(self, caller: Caller, digest: str) -> BinaryIO:
         """A published sketch's file."""
@@ -235,6 +247,16 @@ class Platform:
             told = {"set_aside": found.set_aside, "given_back": found.given_back, "missing": self.missing_files}
             self.log.warning("files and database differ", hint=hint, first_missing=list(found.missing[:5]), **told)
 
+    def _leave_out(self, digest: str, reason: str) -> None:
+        """A sketch that cannot be packed fails no search: it is in none, and its provider and the admins are told."""
+        self.left_out[digest] = reason
+        with self._described_lock:
+            self._described.pop(digest, None)
+        with self.database.write() as connection:
+            query = select(datasets.c.id, datasets.c.provider).where(datasets.c.digest == digest)
+            for row in connection.execute(query).all():
+                self.trail.note(connection, row.provider, "left out", row.id, {"digest": digest, "reason": reason})
+
     # -------------------------------------------------------------------------------------------- life
 
     def start(self) -> None:
@@ -266,6 +288,7 @@ class Platform:
         except SQLAlchemyError as problem:  # away or full: not worth failing to stop
             self.log.failure("noting which tokens were used failed", problem)
         self._reserve.put_by()
+        heavy().stop()
         self._held.close()
 
     @property
@@ -322,6 +345,7 @@ class Platform:
             self.said.sweep()
             self.log.info("withdrawn", datasets=gone)
         self.accounts.note_uses()
+        heavy().rest()
 
     def _after_publishing(self) -> None:
         self.metrics.uploads.inc()
@@ -359,19 +383,27 @@ class Platform:
         """The features of a sketch and its profile, each as JSON, and what is to be said about them."""
         from saibot.estimate.profile import DRAWS, profile
 
-        try:
-            with self.files.open(sketch_file_name(digest)) as file:
-                sketch = read_sketch(file.read())
-        except FileNotFoundError:
-            raise NotFound("there is no sketch with this digest.", hint="It has just been withdrawn.") from None
-        width = len(sketch.features)
-        shown = [ShownFeature.model_validate(one.model_dump(), extra="ignore").to_json() for one in sketch.header.features]
+        header = stored_header(self.files, digest)
+        width = len(header.features)
+        shown = [ShownFeature.model_validate(one.model_dump(), extra="ignore").to_json() for one in header.features]
         features = json.dumps(shown, separators=(",", ":"))
+        remarks = [f"it is left out of searches: {self.left_out[digest]}"] if digest in self.left_out else []
         if width > PROFILED_FEATURES:
-            return features, None, (f"a profile is made for up to {PROFILED_FEATURES} features",)
+            return features, None, (*remarks, f"a profile is made for up to {PROFILED_FEATURES} features")
+        try:
+            sketch = shown_sketch(self.files, digest)
+        except TooLargeToShow as problem:
+            return features, None, (*remarks, f"there is no profile: {problem.message}")
         # Draws are products of all pairs of features: fewer of them keep memory in bounds for wide sketches.
         found = profile(sketch, draws=max(200, min(DRAWS, 2_000_000 // width**2)))
-        return features, json.dumps(found.to_json(), separators=(",", ":"), allow_nan=False), ()
+        return features, json.dumps(found.to_json(), separators=(",", ":"), allow_nan=False), tuple(remarks)
+
+
+def _emptied(folder: Path) -> Path:
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for path in folder.iterdir():  # of a platform that was killed
+        path.unlink(missing_ok=True)
+    return folder
 
 
 def _size(described: Described) -> int:

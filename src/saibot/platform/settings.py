@@ -30,7 +30,7 @@ class Settings(BaseSettings):
 
     pages: bool = Field(default=True, description="Serve the web pages beside the API.")
 
-    max_upload_bytes: int = Field(default=64 * MIB, ge=1024, description="Largest sketch or key domain that is accepted.")
+    max_upload_bytes: int = Field(default=24 * MIB, ge=1024, description="Largest sketch or key domain that is accepted.")
     accept_unsafe: bool = Field(
         default=False, description="Accept sketches with simulated noise or unpaid preparation. For experiments only."
     )
@@ -39,6 +39,7 @@ class Settings(BaseSettings):
         default=20 << 30, ge=1, description="Bytes that one provider's sketches, all versions, may take."
     )
     domains_per_provider: int = Field(default=1_000, ge=1, description="Key domains that one provider may register.")
+    keys_per_domain: int = Field(default=1_000_000, ge=1, le=5_000_000, description="Keys that one key domain may have.")
     keys_per_provider: int = Field(
         default=20_000_000, ge=1, description="Keys that one provider's key domains may have together."
     )
@@ -53,6 +54,23 @@ class Settings(BaseSettings):
     read_burst: int = Field(default=300, ge=1, description="Reading requests of one account or address at once.")
     write_rate: float = Field(default=5, gt=0, description="Publishing, withdrawing and asking a second, lastingly.")
     write_burst: int = Field(default=120, ge=1, description="Publishing, withdrawing and asking at once.")
+
+    connections: int = Field(default=2000, ge=10, description="Connections that a server has at a time.")
+    connections_per_address: int = Field(
+        default=256,
+        ge=1,
+        description="Connections of one address at a time (of IPv6, of one /64); behind a proxy, requests under way.",
+    )
+    streams_per_account: int = Field(
+        default=40, ge=1, description="Searches that one account may watch at a time (streams of events)."
+    )
+    streams_per_address: int = Field(default=200, ge=1, description="The same of one address.")
+    head_seconds: float = Field(default=10, gt=0, description="Seconds in which the head of a request has to be there.")
+    patience_seconds: float = Field(
+        default=30,
+        gt=0,
+        description="Seconds after which a body, or somebody who reads an answer, is cut off below 1,000 bytes a second.",
+    )
 
     workers: int = Field(
         default_factory=lambda: max(1, (os.cpu_count() or 2) - 1), ge=1, le=64, description="Searches that run at a time."

@@ -13,7 +13,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -23,6 +23,7 @@ from sqlalchemy import Connection, select, update
 
 from saibot.errors import InvalidInput
 from saibot.platform.errors import NotFound
+from saibot.platform.jobs.heavy import heavy
 from saibot.platform.jobs.process import WorkerProcess
 from saibot.platform.logs import Log
 from saibot.platform.packing import Packing
@@ -37,11 +38,13 @@ from saibot.search.corpus import Corpus, PreparedValues
 from saibot.search.index import FILE as INDEX
 from saibot.search.index import CorpusIndex
 from saibot.search.learning import is_due
-from saibot.sketch import SUFFIX, KeyDomain
+from saibot.sketch import SUFFIX
 from saibot.wire import FactorsEntry
 
 BATCH = 256
-SMALL = 3000  # sketches: up to here packing is done in this process
+SMALL = 3000  # sketches: up to here packing is done in this process,
+LIGHT = 4 << 20  # where neither what is new nor the shards have more bytes
+TOO_MUCH = "packing it takes more memory or time than the platform has"
 SHARE = 0.25  # of the time, at most, that packing in the background takes
 SECONDS = 1800.0
 LESSON_SECONDS = 5.0  # without an upload, before what was published is learned from
@@ -62,8 +65,12 @@ class Shards:
         may_write: Callable[[], bool] = lambda: True,
         shared: bool = False,
         before: Callable[[], object] = lambda: None,
+        left_out: Callable[[str, str], object] = lambda digest, reason: None,
+        memory: int | None = None,
     ) -> None:
-        """`shared` with other servers; `before` is called before what those have changed is fetched."""
+        """`shared` with other servers; `before` is called before what those have changed is fetched, and `left_out` with the
+        digest of a sketch that cannot be packed, and why. `memory` bounds what learning from sketches may take.
+        """
         self._database, self._files, self._log = database, files, log
         self.folder = folder
         self._may_write = may_write
@@ -72,8 +79,8 @@ class Shards:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._packing: Packing | None = None
-        self._worker = WorkerProcess()
-        self._teacher = WorkerProcess()
+        self.left_out = left_out
+        self._teacher = WorkerProcess(memory=memory)
         self._lesson = threading.Lock()  # one at a time
         self._size = 0
         self._before = before
@@ -161,11 +168,11 @@ class Shards:
             if self._shared is not None:
                 self._shared.sweep()  # a server that was killed may have left files of theirs behind
 
-    def repack(self, domain: KeyDomain) -> None:
-        """A domain became known: sketches whose key levels it opens are packed again, now with them."""
+    def repack(self, domain: str) -> None:
+        """A domain of this digest became known: sketches whose key levels it opens are packed again, now with them."""
         with self._database.read() as connection:
             query = select(datasets.c.number, datasets.c.digest).join(terms, terms.c.dataset == datasets.c.number)
-            rows = connection.execute(query.where(terms.c.term == f"k:{domain.digest}")).all()
+            rows = connection.execute(query.where(terms.c.term == f"k:{domain}")).all()
         if not rows:
             return
         self.remove({row.digest for row in rows})
@@ -241,7 +248,6 @@ class Shards:
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
-        self._worker.stop()
         self._teacher.stop()
 
     def __len__(self) -> int:
@@ -337,22 +343,39 @@ class Shards:
             return
         if not self._may_write():
             raise RuntimeError("another platform has taken the database: packing stops here")
-        if self._size <= SMALL:
+        if self._is_light(add):
             self._packing = self._packing or Packing(self.folder)
             answer: dict[str, Any] = self._packing.apply(add=list(add), remove=list(remove), install=install)
         else:
             self._packing = None
             values = [asdict(one) for one in install]
             task = {"pack": {"folder": str(self.folder), "add": list(add), "remove": list(remove), "install": values}}
-            outcome = self._worker.run(task, progress=lambda *_: None, cancelled=lambda: False, seconds=SECONDS)
-            if outcome.status != "done":
+            outcome = heavy().run(task, seconds=SECONDS)
+            if outcome.status != "done" and len(add) > 1:  # one of them may be what it cannot take
+                self._apply(remove=remove, install=install)
+                for digest in add:
+                    self._apply(add=[digest])
+                return
+            if outcome.status != "done" and not add:
                 raise RuntimeError("the process that packs did not finish")
-            answer = outcome.answer
+            refused = {"size": self._size, "refused": [(digest, TOO_MUCH) for digest in add]}
+            answer = outcome.answer if outcome.status == "done" else refused
         self._size = answer["size"]
         if self._shared is not None:
             self._shared.publish()
         for digest, reason in answer["refused"]:
             self._log.warning("not packed", digest=digest, reason=reason)
+            self.left_out(digest, reason)
+
+    def _is_light(self, add: Collection[str]) -> bool:
+        """Whether packing can be done in this process, beside answering people."""
+        sketches = (self.folder / "sketches" / f"{digest}{SUFFIX}" for digest in add)
+        shards = self.folder / "shards"
+        return (
+            self._size <= SMALL
+            and _bytes(sketches) <= LIGHT
+            and _bytes(shards.iterdir() if shards.is_dir() else ()) <= LIGHT
+        )
 
     # -------------------------------------------------------------------------------------------- opening
 
@@ -396,17 +419,9 @@ class Shards:
         self._wake.set()
 
 
-def _live(connection: Connection, digests: Collection[str]) -> set[str]:
-    """Those that a dataset has as its latest version which people may use."""
-    found = select(datasets.c.digest, datasets.c.state).join(versions, versions.c.dataset == datasets.c.number)
-    found = found.where(versions.c.digest.in_(digests), datasets.c.digest == versions.c.digest)
-    return {row.digest for row in connection.execute(found) if row.state == "live"}
-
-
-def _link(place: Path, path: Path) -> None:
-    try:
-        os.link(place, path)
-    except (FileExistsError, FileNotFoundError):
-        raise
-    except OSError:  # another disk, or one without links
-        write_safely(path, place.read_bytes())
+def _bytes(paths: Iterable[Path]) -> int:
+    total = 0
+    for path in paths:
+        with suppress(FileNotFoundError):  # withdrawn, or merged, meanwhile
+            total += path.stat().st_size
+    return total

@@ -6,27 +6,42 @@ What is stored is our own writing of what was read, so nothing that the reader d
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from saibot.errors import InvalidInput, InvalidSketch
 from saibot.estimate.profile import profile
+from saibot.platform.control_characters import has_control_characters
 from saibot.platform.errors import Unusable
+from saibot.platform.reading import LARGE, on_disk, read_elsewhere, size_of
 from saibot.search.packed_rows import plain_rows
-from saibot.sketch import Header, Sketch, read_sketch, write_sketch
+from saibot.sketch import Header, LevelTable, Sketch, read_sketch, write_sketch
+from saibot.sketch.sketch import text_buffers
 
 MAGIC = b"ARROW1"
-# Embeddings, overrides and isolates; the marks U+200E and U+200F turn nothing around and stay.
-BIDIRECTIONAL = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+TOGETHER = 10_000  # keys
+PROFILED_FEATURES = 100
 PRIVATIZE = "Only sketches are accepted, never tables: `saibot privatize TABLE` makes one on your own machine."
 
 
-def accepted_sketch(content: bytes, *, accept_unsafe: bool) -> tuple[Sketch, bytes]:
-    """The sketch and the bytes to keep; anything else is refused with the reason."""
-    if not content.startswith(MAGIC):
-        raise Unusable("this is not a sketch file.", hint=PRIVATIZE, code="invalid_sketch")
+def accepted_sketch(content: bytes | Path, *, accept_unsafe: bool) -> tuple[Sketch, bytes | memoryview]:
+    """The sketch and the bytes to keep; anything else is refused with the reason. A large one is read elsewhere."""
+    if size_of(content) <= LARGE:
+        sketch = checked_sketch(content.read_bytes() if isinstance(content, Path) else content, accept_unsafe=accept_unsafe)
+        return sketch, write_sketch(sketch)
+    with on_disk(content) as source:
+        written, _ = read_elsewhere(source, "sketch", accept_unsafe=accept_unsafe)
+    return read_sketch(written), memoryview(written)
+
+
+def checked_sketch(content: bytes | pa.Buffer, *, accept_unsafe: bool) -> Sketch:
+    """The sketch that these bytes are, or the reason why they are none that is accepted."""
+    if bytes(memoryview(content)[: len(MAGIC)]) != MAGIC:
+        raise not_a_sketch()
     try:
         sketch = read_sketch(content)
     except InvalidSketch as problem:
@@ -36,12 +51,16 @@ def accepted_sketch(content: bytes, *, accept_unsafe: bool) -> tuple[Sketch, byt
         raise Unusable(
             "a name or text in the sketch's header holds control characters.", hint="Remove them from the dataset card."
         )
-    if any(has_control_characters(str(key)) for level in sketch.levels for column in level.keys for key in column):
+    if any(has_control_characters(letters) for level in sketch.levels for letters in _letters(level)):
         raise Unusable("a key of the sketch holds control characters.", hint="Remove them from the key domain.")
     if not accept_unsafe:
         _check_private(header)
     _check_use(sketch)
-    return sketch, write_sketch(sketch)
+    return sketch
+
+
+def not_a_sketch() -> Unusable:
+    return Unusable("this is not a sketch file.", hint=PRIVATIZE, code="invalid_sketch")
 
 
 _READ_HINT = "Send the .saibot file as `saibot privatize` wrote it, unchanged; `saibot inspect FILE` checks it."
@@ -72,7 +91,8 @@ def _check_use(sketch: Sketch) -> None:
     """Its numbers as they will be used: profiled, and packed for searches. Limits keep them finite; this makes sure."""
     try:
         with suppress(InvalidInput):  # a sketch that can only be added has nothing to be profiled, or to be looked up
-            json.dumps(profile(sketch, draws=1).to_json(), allow_nan=False)
+            if len(sketch.features) <= PROFILED_FEATURES:
+                json.dumps(profile(sketch, draws=1).to_json(), allow_nan=False)
         if sketch.levels:
             plain_rows(sketch, None)
     except (InvalidSketch, ArithmeticError, ValueError):
@@ -90,6 +110,13 @@ def _texts(header: Header) -> Iterator[str]:
     yield from _strings(document)
 
 
+def _letters(level: LevelTable) -> Iterator[str]:
+    """Of all keys, many at a time: there may be millions of them."""
+    for column in level.columns:
+        for first in range(0, len(column), TOGETHER):
+            yield bytes(text_buffers(column.slice(first, TOGETHER))[1]).decode()
+
+
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
@@ -100,10 +127,3 @@ def _strings(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from _strings(inner)
-
-
-def has_control_characters(text: str) -> bool:
-    """Characters that command a terminal, or that make a text read as another than it is."""
-    return not text.isprintable() and any(
-        unicodedata.category(letter) in ("Cc", "Cs") or letter in BIDIRECTIONAL for letter in text if letter != "\t"
-    )

@@ -175,6 +175,10 @@ class Corpus:
         """The keys behind a part of a key id: from their file, else as a sketch lists them; None where nobody knows them."""
         return self._keys.read(part) or self._listed(part)
 
+    def remember(self, keys: int) -> None:
+        """How many keys of lists that were read are kept in memory."""
+        self._keys.remembered.most = keys
+
     def key_signature(self, part: str) -> tuple[DomainCard, np.ndarray] | None:
         """What they are called, how many there are, and their signature; None for a corpus that was packed without."""
         return self._keys.signature(part)

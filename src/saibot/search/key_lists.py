@@ -17,6 +17,7 @@ from saibot.discover.joins import part_id
 from saibot.domains import DomainCard, KeyDomain
 from saibot.domains.file import card_of, read_domain, read_signature, write_domain
 from saibot.domains.minhash import signature
+from saibot.domains.remembered import RememberedDomains
 from saibot.errors import InvalidDomain
 from saibot.safe_arrow import mapped
 from saibot.safe_file import write_safely
@@ -30,7 +31,7 @@ class KeyListFiles:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.read = cache(self._read)
+        self.remembered = RememberedDomains()
         self.signature = cache(self._signature)
 
     def add(self, sketch: Sketch) -> None:
@@ -43,7 +44,7 @@ class KeyListFiles:
             with suppress(InvalidDomain):  # no file can hold it: it is read from the sketch each time
                 content = write_domain(domain, card_of(domain), signature=signature(domain.values))
                 write_safely(path, content, public=True)
-        self.read.cache_clear()
+        self.remembered.clear()
         self.signature.cache_clear()
 
     def sweep(self, used: Collection[str]) -> None:
@@ -52,12 +53,18 @@ class KeyListFiles:
             if path.name.removesuffix(SUFFIX) not in used:
                 path.unlink(missing_ok=True)
 
-    def _read(self, part: str) -> KeyDomain | None:
+    def read(self, part: str) -> KeyDomain | None:
+        known = self.remembered.get(part)
+        if known is not None:
+            return known
         try:
             _, domain = read_domain(self._path(part).read_bytes(), name=f"keys/{part}{SUFFIX}")
         except (OSError, InvalidDomain):
             return None
-        return domain if part_id(domain.keys_digest) == part else None
+        if part_id(domain.keys_digest) != part:
+            return None
+        self.remembered.put(part, domain)
+        return domain
 
     def _signature(self, part: str) -> tuple[DomainCard, np.ndarray] | None:
         try:

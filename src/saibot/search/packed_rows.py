@@ -9,7 +9,7 @@ import numpy as np
 
 from saibot.errors import InvalidSketch
 from saibot.estimate.factors import FactorValues, Readings
-from saibot.estimate.lookup import LookupValues, lookup_values
+from saibot.estimate.lookup import LookupValues, lookup_blocks, lookup_values
 from saibot.search.shard import OPEN, TEXT, ShardRows, concatenate
 from saibot.search.shared_factors import SharedFactors
 from saibot.sketch import KeyDomain, Sketch
@@ -60,8 +60,12 @@ def pack_for_all(
 
 def plain_rows(sketch: Sketch, domain: KeyDomain | None) -> ShardRows:
     """What a sketch says by itself."""
-    header, found = sketch.header, own_values(sketch, domain)
-    m = len(header.features)
+    header, m = sketch.header, len(sketch.header.features)
+    blocks = [
+        (found.prior_mean, found.spread, found.reliability.mean(axis=1), _deviations(found))
+        for found in lookup_blocks(sketch, _parents(sketch, domain))
+    ]
+    mean, spread, reliability, deviations = blocks[0] if len(blocks) == 1 else map(np.concatenate, zip(*blocks, strict=True))
     text = {
         "digest": [sketch.digest] * m,
         "dataset": [header.dataset.name] * m,
@@ -69,14 +73,13 @@ def plain_rows(sketch: Sketch, domain: KeyDomain | None) -> ShardRows:
         "unit": [feature.unit for feature in header.features],
     }
     numbers = {
-        "mean": found.prior_mean,
-        "spread": found.spread,
-        "reliability": found.reliability.mean(axis=1),
+        "mean": mean,
+        "spread": spread,
+        "reliability": reliability,
         "offset": np.array([feature.offset for feature in header.features]),
         "scale": np.array([feature.scale for feature in header.features]),
         "rows": np.full(m, float("nan") if header.rows is None else float(header.rows)),
     }
-    deviations = (found.values - found.prior_mean[:, None]).astype(np.float32)
     known = [column for name, column in numbers.items() if name != "rows" or header.rows is not None]
     if not np.isfinite(deviations).all() or not all(np.isfinite(column).all() for column in known):
         raise InvalidSketch("the sketch's numbers give values that are not finite.")
@@ -86,9 +89,17 @@ def plain_rows(sketch: Sketch, domain: KeyDomain | None) -> ShardRows:
 
 def own_values(sketch: Sketch, domain: KeyDomain | None) -> LookupValues:
     """The values that a sketch gives by itself, with its coarser key levels where their domain is known."""
+    return lookup_values(sketch, _parents(sketch, domain))
+
+
+def _parents(sketch: Sketch, domain: KeyDomain | None) -> list[np.ndarray]:
     key = sketch.header.key
     levels = domain.with_levels(key.levels) if domain and key and key.levels else None
-    return lookup_values(sketch, [levels.parent_index(i + 1) for i in range(len(levels.level_names))] if levels else [])
+    return [levels.parent_index(i + 1) for i in range(len(levels.level_names))] if levels else []
+
+
+def _deviations(found: LookupValues) -> np.ndarray:
+    return np.asarray((found.values - found.prior_mean[:, None]).astype(np.float32))
 
 
 def shared_rows(shared: SharedFactors, group: int | None, dataset: str) -> ShardRows:

@@ -128,9 +128,18 @@ class Basis:
         """The columns of order 2 as a symmetric matrix, so that `values[..., basis.squares]` unpacks them."""
         if self.order < 2:
             raise SemiringError("A basis of order 1 holds no products of two features.")
-        names = self.features
-        table = [self.index(one, other) for one in names for other in names]
-        return np.array(table, dtype=np.intp).reshape(len(names), len(names))
+        m = len(self.features)
+        one, other = np.triu_indices(m)  # counted, not looked up: a thousand features have half a million products
+        table = np.empty((m, m), dtype=np.intp)
+        table[one, other] = table[other, one] = np.arange(self.slice(2).start, self.slice(2).stop)
+        return table
+
+    def multiplicities(self, order: int) -> np.ndarray:
+        """`Monomial.multiplicity` of the columns of one order. Products of two features are not written out."""
+        if order <= 2:
+            one, other = np.triu_indices(len(self.features)) if order == 2 else (0, 0)
+            return np.where(one == other, 1, 2) * np.ones(self.slice(order).stop - self.slice(order).start, np.intp)
+        return np.array([monomial.multiplicity for monomial in self.monomials[self.slice(order)]], dtype=np.intp)
 
 
 def lift(basis: Basis, rows: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from saibot.domains.domain import OTHER, KeyDomain
 from saibot.sketch.collecting import collect
-from saibot.sketch.file import SUFFIX, read_sketch, write_sketch
+from saibot.sketch.file import SUFFIX, read_header, read_sketch, write_sketch
 from saibot.sketch.header import Feature, Header, Key, KeyPart
 from saibot.sketch.listed import listed_domain
 from saibot.sketch.sketch import LevelTable, Sketch
@@ -19,6 +19,7 @@ __all__ = [
     "Sketch",
     "collect",
     "listed_domain",
+    "read_header",
     "read_sketch",
     "write_sketch",
 ]

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from saibot.errors import InvalidSketch
 from saibot.privacy.budget import exact_decimal
 
@@ -79,7 +77,7 @@ def check_numbers(sketch: Sketch) -> None:
             values = sketch.levels[block.level].values[:, sketch.key_basis.slice(block.order)]
         else:
             continue
-        if values is not None and values.size and float(np.abs(values).max()) > largest_in(sketch, block):
+        if values is not None and values.size and max(-float(values.min()), float(values.max())) > largest_in(sketch, block):
             raise InvalidSketch("the sketch holds a number that no rows within its bounds can give, whatever the noise.")
 
 

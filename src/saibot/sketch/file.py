@@ -19,7 +19,7 @@ from saibot.errors import InvalidSketch, SaibotError
 from saibot.safe_arrow import read_arrow, read_schema
 from saibot.sketch.allowed import MAX_COLUMNS, check_sizes, check_text
 from saibot.sketch.header import FORMAT, READABLE, Header
-from saibot.sketch.sketch import LevelTable, Sketch, column_name
+from saibot.sketch.sketch import LevelTable, Sketch, column_name, text_buffers
 
 SUFFIX = ".saibot"
 MAX_FILE_BYTES = 1 << 31
@@ -28,6 +28,13 @@ _TYPES = (pa.int8(), pa.string(), pa.float64())
 
 def write_sketch(sketch: Sketch) -> bytes:
     """The file of a sealed sketch. The same sketch gives the same bytes."""
+    sink = pa.BufferOutputStream()
+    write_sketch_to(sink, sketch)
+    return bytes(sink.getvalue())
+
+
+def write_sketch_to(sink: pa.NativeFile, sketch: Sketch) -> None:
+    """The same into a file that is open: the bytes are nowhere in memory in one piece."""
     header = sketch.header
     parts = [part.name for part in header.key.parts] if header.key else []
     columns = [column_name(monomial) for monomial in sketch.key_basis.monomials] if sketch.levels else []
@@ -37,19 +44,20 @@ def write_sketch(sketch: Sketch) -> bytes:
     document = header.model_dump(mode="json") | {"digest": sketch.digest}
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     schema = pa.schema(fields, metadata={"saibot": text})
-    sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:
         for number, table in enumerate(sketch.levels):
             arrays: list[Any] = [pa.array(np.full(len(table), number, np.int8))]
-            arrays += [pa.array(part.tolist(), pa.string()) for part in table.keys]
+            arrays += table.columns
             # A coarser level has one key; the remaining part columns do not exist for it (composite keys have no levels).
             arrays += [pa.array(np.ascontiguousarray(table.values[:, i])) for i in range(table.values.shape[1])]
             writer.write_batch(pa.record_batch(arrays, schema=schema))
-    return bytes(sink.getvalue())
 
 
-def read_sketch(source: bytes | Path) -> Sketch:
-    """Read and check a sketch; anything but a sound file of a known version raises InvalidSketch."""
+def read_sketch(source: bytes | Path | pa.Buffer) -> Sketch:
+    """Read and check a sketch; anything but a sound file of a known version raises InvalidSketch.
+
+    A buffer is a file that was mapped into memory, and is not copied.
+    """
     try:
         sketch = _read(_load(source))
         sketch.check()
@@ -67,14 +75,25 @@ def read_sketch(source: bytes | Path) -> Sketch:
         raise InvalidSketch("this is not a sketch file, or it is cut off or damaged.") from None
 
 
-def _load(source: bytes | Path) -> pa.Buffer:
-    if isinstance(source, Path):
-        if source.stat().st_size > MAX_FILE_BYTES:
-            raise InvalidSketch(f"the sketch is larger than {MAX_FILE_BYTES >> 20} MiB.")
-        return pa.py_buffer(source.read_bytes())
-    if len(source) > MAX_FILE_BYTES:
+def read_header(source: bytes | Path | pa.Buffer) -> Header:
+    """What a sketch says about itself. Its numbers are not looked at, nor whether the two fit together."""
+    try:
+        return _read_header(read_schema(_load(source), columns=MAX_COLUMNS))
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError):
+        raise InvalidSketch("this is not a sketch file, or it is cut off or damaged.") from None
+
+
+def read_document(source: pa.Buffer) -> dict[str, Any]:
+    """The header of a sketch that was checked before, as it is written."""
+    document: dict[str, Any] = json.loads(read_schema(source, columns=MAX_COLUMNS).metadata[b"saibot"])
+    return document
+
+
+def _load(source: bytes | Path | pa.Buffer) -> pa.Buffer:
+    size = source.stat().st_size if isinstance(source, Path) else memoryview(source).nbytes
+    if size > MAX_FILE_BYTES:
         raise InvalidSketch(f"the sketch is larger than {MAX_FILE_BYTES >> 20} MiB.")
-    return pa.py_buffer(source)
+    return pa.py_buffer(source.read_bytes()) if isinstance(source, Path) else pa.py_buffer(source)
 
 
 def _read(buffer: pa.Buffer) -> Sketch:
@@ -97,12 +116,17 @@ def _read(buffer: pa.Buffer) -> Sketch:
             raise InvalidSketch("the sketch holds an empty cell.")
         if (batch.column("level").to_numpy() != number).any():
             raise InvalidSketch("the sketch's key levels are out of order.")
-        keys = tuple(np.array(batch.column(name).to_pylist(), dtype=object) for name in parts)
         values = np.column_stack([batch.column(name).to_numpy() for name in columns])
-        levels.append(LevelTable(keys, values))
+        levels.append(LevelTable(tuple(_own(batch.column(name)) for name in parts), values))
     whole = Sketch(header, tuple(levels))
     whole.__dict__["plan"] = sketch.plan  # of the same header: confirming a plan takes longer than all the rest
     return whole
+
+
+def _own(column: pa.StringArray) -> pa.StringArray:
+    """The same texts in memory of their own: the file's is given back, and nothing of it is left beside them."""
+    offsets, letters = text_buffers(column)
+    return pa.StringArray.from_buffers(len(column), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(bytes(letters)))
 
 
 def _batches(buffer: pa.Buffer) -> tuple[pa.RecordBatch, ...]:

@@ -10,6 +10,7 @@ from html import escape
 from typing import Self
 
 import numpy as np
+import pyarrow as pa
 
 from saibot.errors import InvalidSketch
 from saibot.privacy.mechanisms import EXACT, Plan
@@ -19,21 +20,38 @@ from saibot.sketch.allowed import check_numbers
 from saibot.sketch.exact import check_exact, exact_blocks, exact_layout
 from saibot.sketch.header import Header
 
+TOGETHER = 1 << 19  # values that are copied at a time
+
 
 @dataclass(frozen=True, eq=False)
 class LevelTable:
     """Noisy statistics of one key level: row i belongs to key i; the last row is the catch-all."""
 
-    keys: tuple[np.ndarray, ...]  # one array of text per key part (coarser levels: one array)
+    texts: tuple[np.ndarray | pa.StringArray, ...]  # one column per key part (coarser levels: one), as it was made or read
     values: np.ndarray  # (keys, entries), the columns of `Sketch.key_basis`
 
     def __post_init__(self) -> None:
         self.values.setflags(write=False)
-        for part in self.keys:
-            part.setflags(write=False)
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @cached_property
+    def keys(self) -> tuple[np.ndarray, ...]:
+        """One array of text per key part. Made when it is asked for: a text takes ten times its letters in memory."""
+        found = tuple(
+            np.array(part.to_pylist(), dtype=object) if isinstance(part, pa.StringArray) else part for part in self.texts
+        )
+        for part in found:
+            part.setflags(write=False)
+        return found
+
+    @property
+    def columns(self) -> tuple[pa.StringArray, ...]:
+        """The keys as files hold them: all letters in one piece, without a Python object for each key."""
+        return tuple(
+            part if isinstance(part, pa.StringArray) else pa.array(part.tolist(), pa.string()) for part in self.texts
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,10 +144,14 @@ class Sketch:
         sha = hashlib.sha256(self.header.canonical())
         for number, table in enumerate(self.levels):
             sha.update(f"\x1elevel {number} {len(table)}\x1e".encode())
-            for part in table.keys:
-                encoded = [str(key).encode() for key in part]
-                sha.update(np.array([len(key) for key in encoded], "<u4").tobytes() + b"".join(encoded))
-            sha.update(np.asfortranarray(table.values, dtype="<f8").tobytes(order="F"))
+            for part in table.columns:
+                offsets, letters = text_buffers(part)
+                sha.update(np.diff(offsets).astype("<u4").data)
+                sha.update(letters)
+            together = max(TOGETHER // max(len(table), 1), 1)
+            for first in range(0, table.values.shape[1], together):
+                some = np.asfortranarray(table.values[:, first : first + together], dtype="<f8")
+                sha.update(some.T.reshape(-1).data)  # one column after the other, as they lie there
         return sha.hexdigest()
 
     def check(self) -> None:
@@ -173,6 +195,15 @@ class Sketch:
             raise InvalidSketch("the sketch's row count is not public under its neighbouring relation.")
         if (1 if header.model == "local" else header.rows) != plan.request.rows:
             raise InvalidSketch("the sketch's row count is not the one that its plan was made for.")
+
+
+def text_buffers(column: pa.StringArray) -> tuple[np.ndarray, memoryview]:
+    """Where each text of a column ends, beginning with where the first one begins, which is 0; and the letters of all."""
+    _, ends, letters = column.buffers()
+    first, last = column.offset, column.offset + len(column) + 1
+    offsets = np.frombuffer(ends, np.int32)[first:last] if len(column) else np.zeros(1, np.int32)
+    whole = memoryview(b"" if letters is None else letters)
+    return offsets - offsets[0], whole[int(offsets[0]) : int(offsets[-1])]
 
 
 def column_name(monomial: Monomial) -> str:

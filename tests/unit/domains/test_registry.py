@@ -258,12 +258,25 @@ def test_what_is_registered_is_what_is_got_back(
     assert found is not None and found.digest == domain.digest
 
 
-def test_only_the_domains_read_last_stay_in_memory(registry: DomainRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(domains_module, "CACHED_KEYS", 5)
+def test_only_the_domains_read_last_stay_in_memory(registry: DomainRegistry) -> None:
+    registry._loaded.most = 5
     for i in range(4):
         registry.register(KeyDomain.of(f"d{i}", ["a", "b", "c"]))
         assert registry.get(f"d{i}") is registry.get(f"d{i}")
-    assert len(registry._loaded) == 1
+    first = registry.get("d0")
+    assert registry.get("d3") is not None and registry.get("d0") is not first
+
+
+def test_where_large_domains_are_not_to_be_read_they_are_known_by_their_cards_and_first_lines(tmp_path: Path) -> None:
+    whole, careful = DomainRegistry(tmp_path), DomainRegistry(tmp_path, most=3)
+    few = whole.register(KeyDomain.of("few", ["a", "b"]))
+    many = whole.register(KeyDomain.of("many", ["a", "b", "c", "d"], parents={"half": ["x", "x", "y", "y"]}))
+    assert same(careful.get("few"), whole.get("few")) and careful.find(many.digest) is None
+    assert {card.id for card in careful.entries()} == {"few", "many"} and careful.entry(many.digest) == many
+    assert careful.sample(many.digest, most=3) == (many, [["a", "x"], ["b", "x"], ["c", "y"]])
+    assert careful.sample(few.digest, most=9) == (few, [["a"], ["b"]]) and careful.sample("0" * 64, most=9) is None
+    with pytest.raises(UnknownDomain):
+        careful.get("many")
 
 
 # ------------------------------------------------------------------------------------------------ at once

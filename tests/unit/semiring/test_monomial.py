@@ -116,6 +116,24 @@ def test_a_basis_from_a_list_equals_one_from_a_tuple() -> None:
     assert Basis(("x", "y"), 2) != Basis(("y", "x"), 2)
 
 
+@pytest.mark.parametrize("m", [0, 1, 2, 5])
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_columns_and_multiplicities_that_are_counted_are_those_of_the_monomials(m: int, k: int) -> None:
+    basis = Basis(tuple(f"x{i}" for i in range(m)), k)
+    for order in range(k + 1):
+        written_out = [monomial.multiplicity for monomial in basis.monomials[basis.slice(order)]]
+        assert basis.multiplicities(order).tolist() == written_out
+    if k >= 2:
+        names = basis.features
+        assert basis.squares.tolist() == [[basis.index(one, other) for other in names] for one in names]
+
+
+def test_products_of_a_thousand_features_are_counted_without_being_written_out() -> None:
+    basis = Basis(tuple(f"x{i}" for i in range(1000)), 2)
+    assert basis.squares[999, 999] == basis.size - 1 and basis.multiplicities(2).sum() == 1000**2
+    assert "monomials" not in basis.__dict__
+
+
 def test_squares_unpack_the_products_of_two_features() -> None:
     basis = Basis(("y", "x"), 3)
     assert [[str(basis.monomials[column]) for column in row] for row in basis.squares] == [["y*y", "x*y"], ["x*y", "x*x"]]

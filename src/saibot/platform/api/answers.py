@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from fastapi import Request
@@ -14,7 +14,7 @@ from saibot.platform.api.schemas import Error
 from saibot.platform.pagination import Page, write_cursor
 from saibot.wire import Shape
 
-CHUNK = 1 << 20
+CHUNK = 1 << 18  # so much of a file is in memory for each of those who download it
 _WORDS = {
     400: "A request that is not HTTP as expected.",
     401: "No token, or one that is unknown, revoked or expired.",
@@ -72,7 +72,15 @@ def is_unchanged(request: Request, etag: str) -> bool:
     return f'"{etag}"' in request.headers.get("if-none-match", "")
 
 
-def file_answer(request: Request, file: BinaryIO, *, etag: str, media_type: str, name: str) -> Response:
+def file_answer(
+    request: Request,
+    file: BinaryIO,
+    *,
+    etag: str,
+    media_type: str,
+    name: str,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
     """A file, or the part of it that a Range header asks for."""
     size = file.seek(0, 2)
     headers = {
@@ -80,6 +88,7 @@ def file_answer(request: Request, file: BinaryIO, *, etag: str, media_type: str,
         "Accept-Ranges": "bytes",
         "Content-Disposition": f'attachment; filename="{name}"',
         "Cache-Control": "private, max-age=0, must-revalidate",
+        **(headers or {}),
     }
     if is_unchanged(request, etag):
         file.close()

@@ -16,6 +16,7 @@ from saibot import __version__
 from saibot.platform.api import datasets, docs, domains, enquiries, errors, factors, operations, searches, tokens
 from saibot.platform.api.guard import Guard
 from saibot.platform.api.schemas import TokenRequest
+from saibot.platform.api.shares import Shares
 from saibot.platform.service import Platform, open_platform
 from saibot.platform.settings import Settings
 from saibot.wire import About, Enquire, EnquiryGrant, EnquiryRefusal, Question
@@ -42,6 +43,7 @@ def app_of(platform: Platform) -> FastAPI:
 
     app = FastAPI(title="Saibot", version=__version__, docs_url=None, redoc_url=None, lifespan=life)
     app.state.platform = platform
+    app.state.large, app.state.shown = Shares(1), Shares(1)  # large files that are taken in, and that are shown
     errors.add_to(app)
     app.add_middleware(Guard, platform=platform)
     for module in (tokens, domains, datasets, enquiries, factors, searches, operations):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Query, Request
@@ -11,12 +12,14 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
 from saibot.platform.accounts import NOBODY, Caller
+from saibot.platform.api.shares import Shares
 from saibot.platform.errors import NotSignedIn, TooLarge, Unusable
-from saibot.platform.limits import Kind
+from saibot.platform.limits import Kind, network_of
 from saibot.platform.service import Platform
 
 DOCUMENT_BYTES = 64 << 10  # of JSON documents; sketches have a limit of their own
 Document = TypeVar("Document", bound=BaseModel)
+Found = TypeVar("Found")
 Cursor = Annotated[str | None, Query(description="`next` of the page before.", max_length=1000)]
 Limit = Annotated[int, Query(description="At most so many items.", ge=1, le=200)]
 
@@ -63,26 +66,51 @@ async def document_of(request: Request, shape: type[Document]) -> Document:
 
 
 async def body_of(request: Request, limit: int) -> bytes:
-    """The body, at most `limit` bytes of it. A larger one is read to its end for a while, so that the answer arrives."""
+    """The body, at most `limit` bytes of it."""
+    parts: list[bytes] = []
+
+    async def take(part: bytes) -> None:
+        parts.append(part)
+
+    await receive(request, limit, take, parts.clear)
+    return b"".join(parts)
+
+
+async def reading(request: Request, here: Platform, caller: Caller, id: str, work: Callable[[], Found]) -> Found:
+    """What comes of reading a dataset's sketch to show it; large ones are read one at a time."""
+    if not await run_in_threadpool(here.takes_long, caller, id):
+        return await run_in_threadpool(work)
+    shown: Shares = request.app.state.shown
+    address = network_of(request.client.host) if request.client else ""
+    async with shown.of(f"account {caller.name}" if caller.signed_in else f"address {address}"), shown.of("everybody"):
+        return await run_in_threadpool(work)
+
+
+async def receive(
+    request: Request, limit: int, take: Callable[[bytes], Awaitable[object]], clear: Callable[[], object]
+) -> None:
+    """Take the body part by part. A larger one is read to its end for a while, so that the answer arrives."""
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > 2 * limit:
-        raise TooLarge(f"the body has more than {limit:,} bytes, the most allowed.", hint="Publish a smaller sketch.")
-    parts: list[bytes] = []
+        raise _too_large(limit)
     size = 0
     try:
         async for part in request.stream():
             size += len(part)
             if size <= limit:
-                parts.append(part)
+                await take(part)
             elif size > 2 * limit:
                 break
             else:
-                parts.clear()
+                clear()
     except ClientDisconnect:
         raise Unusable("the upload was cut off.", hint="Send it again; nothing was stored.") from None
     if size > limit:
-        raise TooLarge(f"the body has more than {limit:,} bytes, the most allowed.", hint="Publish a smaller sketch.")
-    return b"".join(parts)
+        raise _too_large(limit)
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"the body has more than {limit:,} bytes, the most allowed.", hint="Publish a smaller sketch.")
 
 
 Asking = Annotated[Caller, Depends(caller_of)]

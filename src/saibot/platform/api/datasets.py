@@ -10,12 +10,13 @@ from fastapi.responses import Response
 
 from saibot.platform.api import schemas
 from saibot.platform.api.answers import described_body, documented, file_answer, json_answer, page_answer, page_of_texts
-from saibot.platform.api.asking import Asking, Cursor, Here, Limit, body_of, document_of
+from saibot.platform.api.asking import Asking, Cursor, Here, Limit, document_of, reading
 from saibot.platform.api.tokens import SECURED
+from saibot.platform.api.uploads import upload_of
 from saibot.platform.catalog import SORTS, Filter
 from saibot.platform.errors import WrongMediaType
 from saibot.platform.pagination import read_cursor
-from saibot.platform.validation import PRIVATIZE
+from saibot.platform.validation import MAGIC, PRIVATIZE
 from saibot.sketch import SUFFIX
 from saibot.wire import About, Dataset, Related, ShownDataset
 from saibot.wire.dataset import Visibility
@@ -61,8 +62,8 @@ async def publish(
     kind = request.headers.get("content-type", "application/octet-stream").partition(";")[0].strip().lower()
     if kind not in ("application/octet-stream", "application/vnd.apache.arrow.file"):
         raise WrongMediaType("a sketch is sent as application/octet-stream.", hint=PRIVATIZE)
-    content = await body_of(request, here.settings.max_upload_bytes)
-    found, is_new = await run_in_threadpool(here.accept, caller, content, visibility=visibility, expires=expires)
+    async with upload_of(request, caller, here, here.settings.max_upload_bytes, begins=MAGIC) as content:
+        found, is_new = await run_in_threadpool(here.accept, caller, content, visibility=visibility, expires=expires)
     return json_answer(found, 201 if is_new else 200)
 
 
@@ -94,8 +95,8 @@ def facets(
 
 
 @router.get("/datasets/{id}", summary="A dataset and its private profile", responses=documented({200: ShownDataset}, 404))
-def show(caller: Asking, here: Here, id: DatasetId) -> Response:
-    return json_answer(here.show(caller, id))
+async def show(request: Request, caller: Asking, here: Here, id: DatasetId) -> Response:
+    return json_answer(await reading(request, here, caller, id, lambda: here.show(caller, id)))
 
 
 @router.get(
@@ -103,14 +104,15 @@ def show(caller: Asking, here: Here, id: DatasetId) -> Response:
     summary="Which datasets join or union with a dataset, and why",
     responses=documented({200: Related}, 404),
 )
-def related(
+async def related(
+    request: Request,
     caller: Asking,
     here: Here,
     id: DatasetId,
     limit: Annotated[int, Query(ge=1, le=100, description="Most of each kind.")] = 20,
 ) -> Response:
     """From public facts alone: features with their units, and lists of keys, which may overlap in part."""
-    return json_answer(here.relatives.of(caller, id, limit=limit))
+    return json_answer(await reading(request, here, caller, id, lambda: here.relatives.of(caller, id, limit=limit)))
 
 
 @router.get(

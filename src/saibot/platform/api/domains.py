@@ -9,9 +9,10 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from saibot.platform.api import schemas
-from saibot.platform.api.answers import documented, is_unchanged, json_answer, page_answer
-from saibot.platform.api.asking import Asking, Cursor, Here, Limit, body_of
+from saibot.platform.api.answers import documented, file_answer, is_unchanged, json_answer, page_answer
+from saibot.platform.api.asking import Asking, Cursor, Here, Limit
 from saibot.platform.api.tokens import SECURED
+from saibot.platform.api.uploads import upload_of
 from saibot.platform.domains import ID
 from saibot.platform.errors import WrongMediaType
 from saibot.platform.pagination import read_cursor
@@ -40,8 +41,8 @@ async def register(request: Request, caller: Asking, here: Here, id: DomainId, v
     caller.need("provider")
     if kind not in ("text/csv", "application/csv", "text/plain"):
         raise WrongMediaType("a key domain is sent as CSV.", hint="Send it with `Content-Type: text/csv`.")
-    content = await body_of(request, here.settings.max_upload_bytes)
-    facts, is_new = await run_in_threadpool(here.register_domain, caller, id, version, content)
+    async with upload_of(request, caller, here, here.settings.max_upload_bytes) as content:
+        facts, is_new = await run_in_threadpool(here.register_domain, caller, id, version, content)
     return json_answer(facts, 201 if is_new else 200)
 
 
@@ -66,7 +67,8 @@ def file(request: Request, caller: Asking, here: Here, id: DomainId, version: Ve
     headers = {"ETag": f'"{facts.digest}"', "Cache-Control": "public, max-age=3600"}
     if is_unchanged(request, facts.digest):
         return Response(status_code=304, headers=headers)
-    return Response(here.domains.file(id, version), headers=headers, media_type="text/csv")
+    keys = here.domains.file(id, version).open("rb")
+    return file_answer(request, keys, etag=facts.digest, media_type="text/csv", name=f"{id}-{version}.csv", headers=headers)
 
 
 @router.delete(
@@ -77,6 +79,6 @@ def file(request: Request, caller: Asking, here: Here, id: DomainId, version: Ve
     openapi_extra=SECURED,
 )
 def remove(caller: Asking, here: Here, id: DomainId, version: VersionNumber) -> Response:
-    """By whoever registered it, or an admin. Its id and version are free again afterwards."""
+    """By whoever registered it, or an admin. Its id and version are free again afterwards, for them alone."""
     here.domains.remove(caller, id, version)
     return Response(status_code=204)

@@ -12,11 +12,14 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from saibot.platform.errors import TooLarge
+from saibot.platform.api.shares import Shares
+from saibot.platform.errors import TooLarge, TooManyAtOnce, error_document
+from saibot.platform.limits import network_of
 from saibot.platform.service import Platform
 from saibot.platform.storage import unavailable
 
 SLACK = 1 << 20
+AT_A_TIME = 5  # requests of one caller, of twelve threads
 _HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin")]
 
 _LEAVING = [(b"connection", b"close")]  # about to stop: whoever asks next should ask another server
@@ -26,6 +29,7 @@ _STRICT = [(b"strict-transport-security", b"max-age=31536000")]  # reached by ht
 class Guard:
     def __init__(self, app: ASGIApp, platform: Platform) -> None:
         self._app, self._platform = app, platform
+        self._shares = Shares(AT_A_TIME)
         self._public_is_https = str(platform.settings.public_url or "").startswith("https:")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -35,10 +39,23 @@ class Guard:
         request_id = secrets.token_hex(8)
         started = time.perf_counter()
         status = 0
+        who, working = self._who(scope), False
+
+        async def take() -> None:
+            nonlocal working
+            await self._shares.take(who)
+            working = True
+
+        def give_back() -> None:
+            nonlocal working
+            if working:
+                working = False
+                self._shares.give_back(who)
 
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
+                give_back()  # the work is done; whoever reads slowly keeps nobody waiting
                 status = message["status"]
                 message["headers"] = [
                     *message.get("headers", []),
@@ -54,20 +71,40 @@ class Guard:
 
         async def receiving() -> Message:
             nonlocal received
+            give_back()  # a body that comes slowly keeps nobody waiting, either
             message = await receive()
+            if status == 0:
+                await take()
             received += len(message.get("body", b""))
             if received > most:
                 raise TooLarge("the request is larger than anything that is accepted here.", hint="Send a smaller one.")
             return message
 
         try:
+            begun = self._platform.limits.begin(scope["client"][0] if scope.get("client") else None)
+        except TooManyAtOnce as problem:
+            await _send(sending, 429, error_document(problem), [(b"retry-after", str(problem.retry_after).encode())])
+            self._note(scope, status, time.perf_counter() - started, request_id)
+            return
+        try:
+            await take()
             await self._app(scope, receiving, sending)
         except Exception as problem:
             self._platform.log.failure("request failed", problem, request=request_id, route=_route(scope))
             if status == 0:
                 await _send_error(sending, 503 if unavailable.is_away(problem) else 500, request_id)
         finally:
+            begun()
+            give_back()
             self._note(scope, status, time.perf_counter() - started, request_id)
+
+    def _who(self, scope: Scope) -> str:
+        """The account of a token that was seen lately, or an address: anybody can make up a token, or a session."""
+        header = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+        known = self._platform.accounts.remembered(header.partition(" ")[2].strip() or None)
+        if known is not None and known.signed_in:
+            return f"account {known.name}"
+        return f"address {network_of(scope['client'][0])}" if scope.get("client") else ""
 
     def _note(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
         route, method = _route(scope), scope["method"] if scope["method"] in _METHODS else "OTHER"
@@ -103,7 +140,11 @@ async def _send_error(send: Send, status: int, request_id: str) -> None:
             "details": {"request": request_id},
         }
     }
+    await _send(send, status, document, [(b"retry-after", b"5")] if lost else [])
+
+
+async def _send(send: Send, status: int, document: dict[str, Any], headers: list[tuple[bytes, bytes]]) -> None:
     body = json.dumps(document).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -5,27 +5,33 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Request
+from fastapi import Path as Named
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response, StreamingResponse
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from saibot.platform.accounts import Caller
 from saibot.platform.api import schemas
 from saibot.platform.api.answers import documented, json_answer, page_answer
 from saibot.platform.api.asking import Asking, Cursor, Here, Limit
 from saibot.platform.api.tokens import SECURED
+from saibot.platform.api.uploads import copied, large_turn
 from saibot.platform.errors import TooLarge, Unusable, WrongMediaType
 from saibot.platform.pagination import read_cursor
+from saibot.platform.reading import LARGE
 from saibot.platform.service import Platform
 from saibot.wire import InvalidOption, Question, Result, Search
 
 router = APIRouter(prefix="/v1", tags=["searches"])
-SearchId = Annotated[str, Path(max_length=40)]
+SearchId = Annotated[str, Named(max_length=40)]
 LOOK_SECONDS = 0.1
 REMOTE_SECONDS = 0.5  # between looks into the database, for a search that does not run here
 SILENCE_SECONDS = 15.0
@@ -59,8 +65,12 @@ async def submit(request: Request, caller: Asking, here: Here) -> Response:
     caller.need("requester")
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         raise WrongMediaType("a search is sent as multipart/form-data.", hint="Fields: train, options, optionally test.")
-    train, test, question = await _form(request, here.settings.max_upload_bytes)
-    found = await run_in_threadpool(here.submit, caller, train, test, question)
+    with ExitStack() as held:
+        train, test, question = await _form(request, here, held)
+        async with AsyncExitStack() as turn:
+            if isinstance(train, Path) or isinstance(test, Path):
+                await turn.enter_async_context(large_turn(request, caller))
+            found = await run_in_threadpool(here.submit, caller, train, test, question)
     return json_answer(found, 202, {"Location": f"/v1/searches/{found.id}"})
 
 
@@ -87,11 +97,11 @@ def show(caller: Asking, here: Here, id: SearchId) -> Response:
     responses=documented({}, 403, 404, extra={200: {"content": _EVENTS, "description": "Server-sent events."}}),
     openapi_extra=SECURED,
 )
-async def events(caller: Asking, here: Here, id: SearchId) -> Response:
+async def events(request: Request, caller: Asking, here: Here, id: SearchId) -> Response:
     """`progress` events, then one of `done`, `failed` or `cancelled`; the data is the search each time."""
     first = await run_in_threadpool(here.searches.show, caller, id)
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_events_of(here, caller, id, first), headers=headers, media_type="text/event-stream")
+    release = here.limits.watch(caller, request.client.host if request.client else None)
+    return EventStream(_events_of(here, caller, id, first), release)
 
 
 @router.get(
@@ -118,14 +128,29 @@ def cancel(caller: Asking, here: Here, id: SearchId) -> Response:
     return Response(status_code=204) if found is None else json_answer(found, 202)
 
 
+class EventStream(StreamingResponse):
+    """Events, as long as somebody is there to whom they are sent; then `release` is called."""
+
+    def __init__(self, events: AsyncIterator[str], release: Callable[[], None]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(events, headers=headers, media_type="text/event-stream")
+        self._release = release
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._release()
+
+
 # ------------------------------------------------------------------------------------------------ inside
 
 
-async def _form(request: Request, limit: int) -> tuple[bytes, bytes | None, Question]:
+async def _form(request: Request, here: Platform, held: ExitStack) -> tuple[bytes | Path, bytes | Path | None, Question]:
     try:
         async with request.form(max_files=2, max_fields=4, max_part_size=1 << 20) as form:
-            train = await _file(form, "train", limit)
-            test = await _file(form, "test", limit) if "test" in form else None
+            train = await _file(form, "train", here, held)
+            test = await _file(form, "test", here, held) if "test" in form else None
             text = form.get("options")
     except HTTPException:
         raise Unusable("the form cannot be read.", hint="Send multipart/form-data with train, options, test.") from None
@@ -137,14 +162,14 @@ async def _form(request: Request, limit: int) -> tuple[bytes, bytes | None, Ques
         raise Unusable(f"options: {problem.message}", hint="/docs shows them: see Question.") from None
 
 
-async def _file(form: FormData, name: str, limit: int) -> bytes | None:
-    part = form.get(name)
+async def _file(form: FormData, name: str, here: Platform, held: ExitStack) -> bytes | Path | None:
+    part, limit = form.get(name), here.settings.max_upload_bytes
     if not isinstance(part, UploadFile):
         return None
-    content = await part.read(limit + 1)
-    if len(content) > limit:
+    size = part.size or 0
+    if size > limit:
         raise TooLarge(f"{name} has more than {limit:,} bytes, the most allowed.", hint="Send a smaller sketch.")
-    return content
+    return await part.read() if size <= LARGE else await run_in_threadpool(copied, part.file, here.incoming, held)
 
 
 async def _events_of(here: Platform, caller: Caller, id: str, search: Search) -> AsyncIterator[str]:

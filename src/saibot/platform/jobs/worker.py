@@ -46,6 +46,8 @@ def main() -> None:
                 _say(answers, pack(task["pack"]))
             elif "learn" in task:
                 _say(answers, learn(task["learn"]))
+            elif "read" in task:
+                _say(answers, read(task["read"]))
             else:
                 _say(answers, run(task, lambda stage, part: _say(answers, {"stage": stage, "part": part})))
         except Exception as problem:
@@ -94,6 +96,18 @@ def learn(task: dict[str, Any]) -> dict[str, Any]:
     corpus = Corpus(Path(task["folder"]))
     found = lessons(corpus, providers=task["providers"], teachers=set(task["teachers"]))
     return {"prepared": [asdict(prepared) for prepared in found], "done": True}
+
+
+def read(task: dict[str, Any]) -> dict[str, Any]:
+    """A file from a stranger: what is in it is written anew, or refused."""
+    from saibot.errors import SaibotError
+    from saibot.platform.errors import error_document
+    from saibot.platform.reading import read_here
+
+    try:
+        return read_here(**task) | {"done": True}
+    except SaibotError as problem:
+        return {"refused": error_document(problem)["error"]}
 
 
 @lru_cache(1)

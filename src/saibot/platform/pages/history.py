@@ -8,15 +8,18 @@ from typing import Any
 from saibot.platform.pages.sketch_facts import SketchFacts, SketchReader
 from saibot.report.format import count, number
 
+COMPARED = 30  # versions; of earlier ones a page says when they were
+
 
 def history(versions: Sequence[dict[str, Any]], reader: SketchReader) -> list[dict[str, Any]]:
     """The versions, newest first as they are given, each with what changed since the one before."""
-    facts = [reader.read(version["digest"]) for version in versions]
+    facts = [reader.read(version["digest"]) for version in versions[: COMPARED + 1]]
     before = [*facts[1:], None]
-    return [
-        version | {"changes": _first(now) if place == len(versions) - 1 else changes(then, now)}
-        for place, (version, now, then) in enumerate(zip(versions, facts, before, strict=True))
+    told = [
+        _first(now) if place == len(versions) - 1 else changes(then, now)
+        for place, (now, then) in enumerate(zip(facts, before, strict=True))
     ]
+    return [version | {"changes": told[place] if place < COMPARED else []} for place, version in enumerate(versions)]
 
 
 def changes(then: SketchFacts | None, now: SketchFacts | None) -> list[str]:

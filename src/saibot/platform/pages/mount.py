@@ -22,6 +22,7 @@ from starlette.responses import Response
 
 from saibot.errors import SaibotError
 from saibot.platform.accounts import NOBODY
+from saibot.platform.api.asking import reading
 from saibot.platform.errors import NotSignedIn, TooManyRequests, status_of
 from saibot.platform.limits import Kind
 from saibot.platform.pages.session import session_text
@@ -84,17 +85,19 @@ def mount(app: FastAPI, platform: Platform) -> None:
     reader = SketchReader(platform.files)
     static = StaticFiles(platform.settings.data / "cache")
 
-    def add(path: str, view: View, *, method: str = "GET", kind: Kind | None = None) -> None:
+    def add(path: str, view: View, *, method: str = "GET", kind: Kind | None = None, reads: bool = False) -> None:
+        """`reads` where the view reads the sketch of the dataset that the address names."""
         spent: Kind = kind or ("read" if method == "GET" else "write")
-        app.router.add_route(path, _endpoint(platform, Path(path), view, spent), methods=[method], include_in_schema=False)
+        endpoint = _endpoint(platform, Path(path), view, spent, reads=reads)
+        app.router.add_route(path, endpoint, methods=[method], include_in_schema=False)
 
     add("/", catalogue.show)
-    add("/datasets/{id}", partial(dataset.show, reader=reader))
+    add("/datasets/{id}", partial(dataset.show, reader=reader), reads=True)
     add("/datasets/{id}/sketch", dataset.sketch)
     add("/datasets/{id}/confirm", dataset.confirm, method="POST")
-    add("/datasets/{id}/rows", values.rows)
-    add("/datasets/{id}/chart", values.chart)
-    add("/datasets/{id}/values.{kind}", values.download)
+    add("/datasets/{id}/rows", values.rows, reads=True)
+    add("/datasets/{id}/chart", values.chart, reads=True)
+    add("/datasets/{id}/values.{kind}", values.download, reads=True)
     add("/datasets/{id}/about", about.show)
     add("/datasets/{id}/about", about.change, method="POST")
     add("/datasets/{id}/withdraw", budget.ask_withdrawal)
@@ -135,7 +138,9 @@ def mount(app: FastAPI, platform: Platform) -> None:
     _show_unknown_addresses(app, platform)
 
 
-def _endpoint(platform: Platform, path: Path, view: View, kind: Kind) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(
+    platform: Platform, path: Path, view: View, kind: Kind, *, reads: bool
+) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         request.scope["route"] = path
         visit = Visit(request, platform)
@@ -146,6 +151,9 @@ def _endpoint(platform: Platform, path: Path, view: View, kind: Kind) -> Callabl
             request.state.account = visit.caller.name
             if inspect.iscoroutinefunction(view):
                 response = await view(visit)
+            elif reads:
+                work = partial(view, visit)
+                response = await reading(request, platform, visit.caller, request.path_params["id"], work)
             else:
                 response = await run_in_threadpool(view, visit)
         except NotSignedIn as problem:

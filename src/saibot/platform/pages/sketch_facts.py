@@ -8,12 +8,14 @@ from functools import lru_cache
 import numpy as np
 
 from saibot.errors import InvalidSketch
-from saibot.platform.publishing import file_name
+from saibot.platform.errors import NotFound
+from saibot.platform.shown_sketches import TooLargeToShow, shown_sketch, stored_budget, stored_header
 from saibot.platform.storage.files import FileStore
 from saibot.report.words import plan_rows
-from saibot.sketch import Sketch, read_sketch
+from saibot.sketch import Sketch
 
-REMEMBERED = 500
+REMEMBERED = 100  # one may have a thousand features
+BUDGETS = 20_000
 CLEAR = 3.0  # noisy counts above this many standard deviations of their noise belong to keys that do have rows
 
 
@@ -55,13 +57,21 @@ class SketchReader:
     def __init__(self, files: FileStore) -> None:
         self._files = files
         self.read = lru_cache(REMEMBERED)(self._read)
+        self.budget = lru_cache(BUDGETS)(self._budget)
 
     def _read(self, digest: str) -> SketchFacts | None:
         try:
-            with self._files.open(file_name(digest)) as file:
-                return facts_of(read_sketch(file.read()))
-        except (FileNotFoundError, InvalidSketch):
+            return facts_of(shown_sketch(self._files, digest))
+        except TooLargeToShow:
+            return facts_of(Sketch(stored_header(self._files, digest), ()))
+        except (NotFound, InvalidSketch):
             return None  # withdrawn a moment ago
+
+    def _budget(self, digest: str) -> dict[str, str] | None:
+        try:
+            return stored_budget(self._files, digest)
+        except NotFound:
+            return None
 
 
 def facts_of(sketch: Sketch) -> SketchFacts:

@@ -69,5 +69,5 @@ def _budgets(visit: Visit, reader: SketchReader, dataset: dict[str, Any]) -> lis
     if dataset["version"] == 1:
         return [dataset["budget"]]
     versions = visit.platform.catalog.show(visit.caller, dataset["id"])["versions"]
-    facts = (reader.read(version["digest"]) for version in versions)
-    return [fact.budget for fact in facts if fact is not None and fact.budget is not None]
+    budgets = (reader.budget(version["digest"]) for version in versions)
+    return [budget for budget in budgets if budget]

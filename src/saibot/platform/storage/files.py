@@ -27,7 +27,7 @@ CUT_OFF = re.compile(rf"([0-9a-f]{{2}}|domains)/{re.escape(UNFINISHED)}.+")
 class FileStore(Protocol):
     """What the platform needs of a store. Names are relative paths that the platform makes itself, of digests."""
 
-    def put(self, name: str, content: bytes) -> None:
+    def put(self, name: str, content: bytes | memoryview) -> None:
         """Durable when it returns. The same name always has the same content, so an existing file is left alone."""
 
     def open(self, name: str) -> BinaryIO:
@@ -65,7 +65,7 @@ class FolderStore:
         self.root, self._shared = root, shared
         root.mkdir(parents=True, exist_ok=True)
 
-    def put(self, name: str, content: bytes) -> None:
+    def put(self, name: str, content: bytes | memoryview) -> None:
         path = self.root / name
         if path.exists():
             return
@@ -114,7 +114,7 @@ class ObjectStore:
         self._kinds = fs.FileType
         self._selector = fs.FileSelector
 
-    def put(self, name: str, content: bytes) -> None:
+    def put(self, name: str, content: bytes | memoryview) -> None:
         path = self._path(name)
         if self._files.get_file_info(path).type == self._kinds.File:
             return

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
+from contextlib import AsyncExitStack
 from pathlib import PurePath
 from typing import Any
 
@@ -10,12 +12,16 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
 from saibot.errors import SaibotError
+from saibot.platform.api.shares import Shares
+from saibot.platform.api.uploads import large_turn
 from saibot.platform.errors import TooLarge, TooManyRequests, Unusable, status_of
 from saibot.platform.pages.visit import FORM_BYTES, Visit, in_thread
+from saibot.platform.reading import LARGE
 from saibot.platform.validation import MAGIC
 from saibot.search.rankings import RANKINGS
 from saibot.wire import InvalidOption, Question
 
+FORM_SECONDS = 60.0
 NUMBERS = {"steps": "Most steps", "confidence": "Confidence", "shown": "Candidates shown"}
 CHECKS = {
     "joins": "New columns",
@@ -49,7 +55,7 @@ def show(visit: Visit) -> Response:
 async def send(visit: Visit) -> Response:
     visit.need("requester")
     limit = visit.platform.settings.max_upload_bytes
-    fields = await visit.form(most=2 * limit + FORM_BYTES)
+    fields = await _fields(visit, 2 * limit + FORM_BYTES)
     asked: dict[str, Any] = {name: str(fields.get(name, "")).strip() for name in ("target", *NUMBERS, "rank")}
     for name in CHECKS:
         asked[name] = CHECKED.get(name, True) if name in fields else UNCHECKED.get(name, False)
@@ -58,12 +64,30 @@ async def send(visit: Visit) -> Response:
         if train is None:
             raise Unusable("choose the training sketch.", hint="`saibot privatize` makes it.")
         test = await _sketch(fields, "test", limit)
-        search = await in_thread(visit.platform.submit, visit.caller, train, test, _question(asked))
+        async with AsyncExitStack() as turn:
+            if len(train) + len(test or b"") > LARGE:
+                await turn.enter_async_context(large_turn(visit.request, visit.caller))
+            search = await in_thread(visit.platform.submit, visit.caller, train, test, _question(asked))
     except TooManyRequests:
         raise
     except SaibotError as problem:
         return _form(visit, asked, problem=problem, status=status_of(problem))
     return visit.go(f"/searches/{search.id}")
+
+
+async def _fields(visit: Visit, most: int) -> FormData:
+    """Files of a form stay in memory until they are known to be no tables. So large forms are taken one at a time."""
+    size = visit.request.headers.get("content-length", "")
+    if size.isdecimal() and int(size) <= LARGE:
+        return await visit.form(most=most)
+    shares: Shares = visit.request.app.state.large
+    async with shares.of(f"form of {visit.caller.name}"), shares.of("forms"):
+        try:
+            async with asyncio.timeout(FORM_SECONDS):
+                return await visit.form(most=most)
+        except TimeoutError:
+            hint = "Send it with `saibot search`, which has more time."
+            raise Unusable("the form took too long to arrive.", hint=hint, code="slow_body") from None
 
 
 def _form(visit: Visit, asked: dict[str, Any], *, problem: SaibotError | None = None, status: int = 200) -> Response:

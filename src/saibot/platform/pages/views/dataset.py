@@ -6,11 +6,14 @@ from typing import Any
 
 from starlette.responses import Response
 
+from saibot.platform.api.answers import file_answer
+from saibot.platform.key_values import ValuesByKey
 from saibot.platform.pages import cite
 from saibot.platform.pages.history import history
 from saibot.platform.pages.sketch_facts import SketchFacts, SketchReader
 from saibot.platform.pages.views import values
 from saibot.platform.pages.visit import Visit, in_thread
+from saibot.platform.shown_sketches import TooLargeToShow
 from saibot.report import sketch_charts, words
 from saibot.wire import DatasetGrant
 
@@ -24,7 +27,7 @@ def show(visit: Visit, reader: SketchReader) -> Response:
     features = _features(dataset, profile)
     names = [feature["name"] for feature in features]
     correlations = profile["correlations"] if profile and len(names) > 1 else None
-    found = visit.platform.key_values.of(dataset["digest"])
+    found = _values(visit, dataset["digest"])
     mechanism, layout = words.mechanism(dataset["mechanism"], dataset["layout"])
     return visit.page(
         "dataset.html",
@@ -56,6 +59,13 @@ def show(visit: Visit, reader: SketchReader) -> Response:
     )
 
 
+def _values(visit: Visit, digest: str) -> ValuesByKey | None:
+    try:
+        return visit.platform.key_values.of(digest)
+    except TooLargeToShow:
+        return None
+
+
 def _grants(visit: Visit, dataset: dict[str, Any]) -> list[DatasetGrant]:
     """To whom it is granted, for its provider's eyes."""
     own = visit.caller.has("provider") and dataset["provider"] == visit.caller.name
@@ -83,10 +93,9 @@ def _siblings(visit: Visit, dataset: dict[str, Any]) -> list[dict[str, Any]]:
 def sketch(visit: Visit) -> Response:
     """The file itself, as its provider published it."""
     dataset = visit.platform.catalog.show(visit.caller, visit.request.path_params["id"])
-    with visit.platform.open_sketch(visit.caller, dataset["digest"]) as file:
-        content = file.read()
-    named = f'attachment; filename="{dataset["name"]}-{dataset["digest"][:12]}.saibot"'
-    return Response(content, media_type="application/octet-stream", headers={"content-disposition": named})
+    digest = dataset["digest"]
+    file, name = visit.platform.open_sketch(visit.caller, digest), f"{dataset['name']}-{digest[:12]}.saibot"
+    return file_answer(visit.request, file, etag=digest, media_type="application/octet-stream", name=name)
 
 
 def _features(dataset: dict[str, Any], profile: dict[str, Any] | None) -> list[dict[str, Any]]:

@@ -23,7 +23,6 @@ from saibot.report.spreadsheet import safe_file_name
 from saibot.search.corpus import SHARED
 
 LOADED = 12  # datasets shown for a factor
-SAMPLE = 60  # keys shown
 COMPOSITE = " × "
 
 
@@ -138,11 +137,10 @@ def _snippet(origin: str) -> str:
 
 
 def _sample(facts: KeyDomainFacts) -> dict[str, Any] | None:
-    if facts.domain is None:
+    if facts.keys is None:
         return None
-    levels = [name for name, _ in facts.domain.parents]
-    columns = [facts.domain.values[:SAMPLE], *(keys[:SAMPLE] for _, keys in facts.domain.parents)]
-    return {"levels": levels, "rows": list(zip(*columns, strict=True)), "left": max(len(facts.domain) - SAMPLE, 0)}
+    levels = [name for name, _ in facts.levels]
+    return {"levels": levels, "rows": facts.keys.rows, "left": max(facts.part.size - len(facts.keys.rows), 0)}
 
 
 def _keys(facts: KeyDomainFacts) -> str:

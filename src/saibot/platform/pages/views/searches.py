@@ -50,7 +50,7 @@ def show(visit: Visit) -> Response:
 
 async def events(visit: Visit) -> Response:
     """The same stream as the API's, for the session in the cookie."""
-    return await api.events(visit.caller, visit.platform, visit.request.path_params["id"])
+    return await api.events(visit.request, visit.caller, visit.platform, visit.request.path_params["id"])
 
 
 async def cancel(visit: Visit) -> Response:

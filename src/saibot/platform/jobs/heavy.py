@@ -1,0 +1,54 @@
+"""The one process for work that takes much memory: large files of strangers are read in it, and shards packed.
+
+One task at a time, whoever waits: what it takes is what the largest of them takes, not the sum.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from saibot.platform.jobs.process import Outcome, WorkerProcess
+
+MEMORY = 4 << 30
+IDLE_SECONDS = 300.0  # then it ends, and the next task starts another
+
+
+class HeavyProcess:
+    """`run` a task; the process is started when the first one comes."""
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self._worker = WorkerProcess(memory=MEMORY)
+        self._lock = threading.Lock()
+
+    def run(self, task: dict[str, Any], *, seconds: float, cancelled: Callable[[], bool] = lambda: False) -> Outcome:
+        """How it ended. One that dies, or takes too long, leaves nothing of the process behind."""
+        with self._lock:
+            return self._worker.run(task, progress=lambda *_: None, cancelled=cancelled, seconds=seconds)
+
+    def rest(self) -> None:
+        """Give memory back where nothing was asked for a while."""
+        with self._lock:
+            if self._worker.pid is not None and time.monotonic() - self._worker.last_used > IDLE_SECONDS:
+                self._worker.stop()
+
+    def stop(self) -> None:
+        with self._lock:
+            self._worker.stop()
+
+
+_the_one: HeavyProcess | None = None
+_lock = threading.Lock()
+
+
+def heavy() -> HeavyProcess:
+    """That of this process. (A process that was forked has none yet.)"""
+    global _the_one
+    with _lock:
+        if _the_one is None or _the_one.owner != os.getpid():
+            _the_one = HeavyProcess()
+        return _the_one
