@@ -18,6 +18,7 @@ from saibot.cli import (
     backup,
     bench,
     collect,
+    compare,
     contribute,
     datasets,
     demo,
@@ -61,7 +62,7 @@ PANELS = {
     "Start here": (demo,),
     "Providers": (init, plan, preview, privatize, inspect, ledger, publish, grants, collect),
     "Individuals": (contribute,),
-    "Requesters": (split, discover, search, searches, report, augment, federate, synthesize, enquiries, pack),
+    "Requesters": (split, discover, search, searches, report, compare, augment, federate, synthesize, enquiries, pack),
     "Platforms": (serve, login, datasets, domains, open_table, token, backup, set_aside),
     "Checking us": (audit, bench, reproduce),
 }

@@ -38,6 +38,7 @@ class Greedy:
         work = _GreedySearch(request, corpus, options)
         base = work.train_r2(), work.test_r2()
         base_interval = work.test_interval()
+        untouched = work.train
         stopped = f"{options.steps} steps were taken, as asked"
         for number in range(options.steps):
             progress(f"step {number + 1}: scoring {len(work):,} candidates", number / options.steps)
@@ -60,6 +61,7 @@ class Greedy:
             unions=len(work.additions),
             rank=options.rank,
             interval_confidence=options.interval,
+            first=untouched,
             final=work.train,
             table=work.table(),
             notes=work.engine.left_out,

@@ -15,13 +15,13 @@ from starlette.responses import JSONResponse, Response
 
 from saibot.platform.errors import NotFound
 from saibot.platform.key_values import FeatureByKey, ValuesByKey
-from saibot.platform.pages.places import shapes_of
 from saibot.platform.pages.render import asset
 from saibot.platform.pages.visit import Visit
 from saibot.report.charts import Spec
 from saibot.report.format import count, with_error
 from saibot.report.key_charts import OverKeys, over_keys
 from saibot.report.key_table import KINDS, KeyTable
+from saibot.report.places import shapes_of
 from saibot.report.spreadsheet import safe_file_name
 
 FIRST = 50  # rows in the page itself
