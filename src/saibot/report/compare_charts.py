@@ -7,14 +7,14 @@ from typing import Any
 
 from saibot.report.charts import LEGEND, POINT, SIZES, Row, Spec, chart, name_axis
 
-LOOKS = (("@chart-main", "circle", [1, 0]), ("@chart-second", "diamond", [6, 4]))
+LOOKS = (("@chart-main", "circle"), ("@chart-second", "diamond"))
 
 
 def steps(paths: Mapping[str, Sequence[tuple[str, float, str]]], *, on: str) -> Spec:
     """R² of both models after each of their steps: what was added, R², and R² as it is told."""
     rows = [
-        {"which": name, "step": place, "r2": r2, "label": label, "told": told}
-        for name, stages in paths.items()
+        {"which": name, "second": bool(number), "step": place, "r2": r2, "label": label, "told": told}
+        for number, (name, stages) in enumerate(paths.items())
         for place, (label, r2, told) in enumerate(stages)
     ]
     most = max((int(row["step"]) for row in rows), default=0)  # type: ignore[call-overload]
@@ -34,18 +34,19 @@ def steps(paths: Mapping[str, Sequence[tuple[str, float, str]]], *, on: str) -> 
         height=220,
         encoding={"x": x, "y": y, "color": look["color"]},
         layer=[
-            {"mark": {"type": "line", "strokeWidth": 2.25}, "encoding": {"strokeDash": look["strokeDash"]}},
             {
-                "mark": {**POINT, "size": SIZES["circle"]},
-                "encoding": {"shape": look["shape"], "tooltip": tooltip},
+                "mark": {"type": "line", "strokeWidth": 2.25},
+                "encoding": {"strokeDash": _either([6, 4], [1, 0])},
             },
+            {"mark": POINT, "encoding": {"shape": look["shape"], "size": look["size"], "tooltip": tooltip}},
         ],
     )
 
 
-def beside(rows: Sequence[Row], names: Sequence[str], *, axis: str, description: str, value: str) -> Spec:
+def beside(rows: Sequence[Row], names: Sequence[str], *, axis: str | list[str], description: str, value: str) -> Spec:
     """Rows with a `label`, a `middle` between `low` and `high` as it is `told`, and `which` of the two they are of."""
     labels = list(dict.fromkeys(str(row["label"]) for row in rows))
+    rows = [{**row, "second": row["which"] == names[1]} for row in rows]
     look = _looks(names)
     x = {"type": "quantitative", "axis": {"title": axis, "tickCount": 6}}
     offset = {
@@ -70,18 +71,23 @@ def beside(rows: Sequence[Row], names: Sequence[str], *, axis: str, description:
             zero,
             {"mark": {"type": "rule", "strokeWidth": 3, "strokeCap": "round", "opacity": 0.75}, "encoding": common | line},
             {
-                "mark": {**POINT, "size": SIZES["circle"]},
-                "encoding": common | {"x": {"field": "middle", **x}, "shape": look["shape"], "tooltip": tooltip},
+                "mark": POINT,
+                "encoding": common
+                | {"x": {"field": "middle", **x}, "shape": look["shape"], "size": look["size"], "tooltip": tooltip},
             },
         ],
     )
 
 
 def _looks(names: Sequence[str]) -> dict[str, Spec]:
-    """Colour, shape and dash of the first and of the second, with one legend."""
+    """Colour and shape of the first and of the second, with one legend, and sizes at which they look equally large."""
 
     def scale(place: int) -> Spec:
         field = {"field": "which", "type": "nominal", "sort": list(names), "legend": LEGEND | {"labelLimit": 320}}
         return field | {"scale": {"domain": list(names), "range": [look[place] for look in LOOKS]}}
 
-    return {"color": scale(0), "shape": scale(1), "strokeDash": scale(2) | {"legend": None}}
+    return {"color": scale(0), "shape": scale(1), "size": _either(SIZES["diamond"], SIZES["circle"])}
+
+
+def _either(second: Any, first: Any) -> Spec:
+    return {"condition": {"test": "datum.second", "value": second}, "value": first}

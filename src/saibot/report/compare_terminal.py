@@ -24,11 +24,7 @@ def show_comparison(comparison: SideBySide, *, shown: int) -> None:
         rows = [row[:4] for row in comparison.pair_rows[:shown]]
         heads = ["candidate", *comparison.names, "difference"]
         print_table("candidates by themselves: gain in R²", heads, rows, right=(1, 2, 3), whole=(3,))
-        print(
-            plain_text(
-                comparison.pairs_sentence + (" They have a star." if any(p.differs for p in comparison.pairs) else "")
-            )
-        )
+        print(plain_text(comparison.pairs_sentence + (" They have a star." if comparison.differing else "")))
 
 
 def comparison_document(comparison: SideBySide) -> dict[str, Any]:

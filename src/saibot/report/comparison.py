@@ -12,7 +12,6 @@ from saibot.report.compare_charts import beside, steps
 from saibot.report.format import count, fixed, number, percent, plural, signed
 from saibot.report.result import RankedEntry, ResultView, coefficient_rows
 from saibot.report.spreadsheet import csv_text, safe_file_name
-from saibot.wire import Entry
 
 Row = list[str]
 COLUMNS = (
@@ -35,6 +34,7 @@ class Pairing:
 
     @property
     def difference(self) -> float | None:
+        """In gain; whether it means anything is for whoever knows that both explain the same target."""
         return None if self.first is None or self.second is None else self.second.entry.gain - self.first.entry.gain
 
     @property
@@ -107,11 +107,15 @@ class SideBySide:
     @cached_property
     def pairs(self) -> list[Pairing]:
         """Every candidate that either ranks, the largest gain first."""
-        found: dict[tuple[str, ...], list[RankedEntry | None]] = {}
+        found: dict[tuple[str, str], list[RankedEntry | None]] = {}
         for place, view in enumerate(self.views):
             for one in view.entries:
-                found.setdefault(_name(one.entry), [None, None])[place] = one
-        pairs = [Pairing(_label(name), first, second) for name, (first, second) in found.items()]
+                found.setdefault((one.entry.label, one.entry.on), [None, None])[place] = one
+        several = len({on for _, on in found}) > 1
+        pairs = [
+            Pairing(f"{label} by {on}" if several and on else label, first, second)
+            for (label, on), (first, second) in found.items()
+        ]
         return sorted(pairs, key=lambda pair: -pair.largest)
 
     @property
@@ -119,8 +123,13 @@ class SideBySide:
         return sum(pair.first is not None and pair.second is not None for pair in self.pairs)
 
     @property
+    def differing(self) -> int:
+        """Candidates whose gains differ by more than their intervals; of different targets none can."""
+        return sum(pair.differs for pair in self.pairs) if self.same_target else 0
+
+    @property
     def pairs_sentence(self) -> str:
-        differing = sum(pair.differs for pair in self.pairs)
+        differing = self.differing
         if not self.shared:
             return "The two have no candidate in common."
         if not self.same_target:
@@ -178,7 +187,7 @@ class SideBySide:
             return None
         unit = f" ({units.pop()})" if "" not in units else ""
         rows.sort(key=lambda row: -abs(row["middle"]))
-        axis = f"change of {self.first.target}{unit} with one standard deviation more"
+        axis = [f"change of {self.first.target}{unit}", "with one standard deviation more"]
         return beside(rows, self.names, axis=axis, description="What columns change in both models.", value="change")
 
     # -------------------------------------------------------------------------------------------- tables
@@ -202,7 +211,7 @@ class SideBySide:
             [
                 pair.label + (" (another version)" if pair.other_version else ""),
                 *(_gain(one) for one in pair.both),
-                signed(pair.difference) + (" *" if pair.differs else ""),
+                (signed(pair.difference) + (" *" if pair.differs else "")) if self.same_target else "–",
                 " and ".join(
                     f"{name}, step {one.step}"
                     for name, one in zip(self.names, pair.both, strict=True)
@@ -272,15 +281,6 @@ _FACTS: dict[str, Any] = {
     "Measured on": lambda view: "held-out rows" if view.by_held_out else "training rows",
     "Intervals": lambda view: percent(view.result.interval_confidence),
 }
-
-
-def _name(entry: Entry) -> tuple[str, ...]:
-    return entry.label, entry.on
-
-
-def _label(name: tuple[str, ...]) -> str:
-    label, on = name
-    return f"{label} by {on}" if on else label
 
 
 def _gain(one: RankedEntry | None) -> str:

@@ -47,7 +47,7 @@ def effects(rows: Sequence[Row], *, target: str, unit: str, sure: str) -> Spec:
             for kind, look in ((OWN, ("@chart-quiet", "circle")), (ADDED, ("@chart-main", "diamond")))
             if any(row["kind"] == kind for row in rows)
         },
-        axis=f"change of {target}{of} with one standard deviation more",
+        axis=[f"change of {target}{of}", "with one standard deviation more"],  # two lines fit a phone
         description=f"What one standard deviation of each column changes in {target}. The table below has the coefficients.",
         tooltip=[
             {"field": "label", "title": "column"},

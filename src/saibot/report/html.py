@@ -33,7 +33,20 @@ except ImportError as problem:
     raise missing(problem) from None
 
 OWN = "saibot.report"
-FILTERS = ("number", "signed", "fixed", "percent", "count", "with_error", "size", "day", "minute", "plural")
+FILTERS = (
+    "number",
+    "signed",
+    "fixed",
+    "percent",
+    "count",
+    "with_error",
+    "size",
+    "day",
+    "minute",
+    "plural",
+    "epsilon",
+    "delta",
+)
 
 
 def environment(package: str = OWN) -> Environment:

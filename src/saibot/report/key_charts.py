@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -13,6 +14,7 @@ from saibot.report.charts import POINT, Row, Spec, chart, name_axis
 from saibot.report.format import number, percent, with_error
 
 MOST_BARS = 30
+STEPS = "abcdefghi"  # of colours on a map, from far below the middle to far above
 MOST_POINTS = 1000  # of a line: more are not told apart on a screen, and neighbours are taken together
 SIGMAS = 2
 Shapes = Callable[[str], str | dict[str, Any]]
@@ -158,18 +160,16 @@ def places(
     values = [float(row["value"]) for row in rows]
     middle = drawn.middle if middle is None else middle
     reach = reach or max((abs(value - middle) for value in values), default=1.0) or 1.0
-    scale = {
-        "domain": [middle - reach, middle, middle + reach],
-        "range": ["@chart-negative", "@chart-middle", "@chart-positive"],
-        "interpolate": "rgb",
-    }
-    legend = {"title": _title(drawn), "orient": "bottom", "gradientLength": 220, "tickCount": 3, "titleColor": "@muted"}
+    # Steps, each with a name of its own: a file has no script that could mix colours anew when it gets dark.
+    scale = {"type": "threshold", "domain": steps_around(middle, reach), "range": [f"@map-{one}" for one in STEPS]}
+    legend = {"title": _title(drawn), "orient": "bottom", "gradientLength": 270, "titleColor": "@muted"}
     legend |= {"titleFontWeight": "normal", "format": ",.3~r"}
     colour = {"field": "value", "type": "quantitative", "scale": scale, "legend": legend}
     content = {"url": file} if isinstance(file, str) else {"values": file}
     ground = content | {"format": {"type": "topojson", "feature": shapes.objects}}
     looked_up = {"data": {"values": rows}, "key": "id", "fields": ["key", "value", "told"]}
-    outline = {"type": "geoshape", "stroke": "@line-strong", "strokeWidth": 0.4, "aria": False}
+    many = len(shapes.number) > 500  # whose outlines would be all that one sees
+    outline = {"type": "geoshape", "stroke": "@line-strong", "strokeWidth": 0.15 if many else 0.4, "aria": False}
     return chart(
         [],
         description=f"Map of {drawn.name}. The table below has the same numbers.",
@@ -186,6 +186,16 @@ def places(
             },
         ],
     )
+
+
+def steps_around(middle: float, reach: float) -> list[float]:
+    """Where one colour ends and the next begins: round numbers, at equal distances, that reach as far as the values do."""
+    least = 2 * reach / len(STEPS)
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= least * (1 - 1e-9))
+    centre = step * round(middle / step)
+    half = len(STEPS) // 2
+    return [float(f"{centre + (place + 0.5) * step:.12g}") for place in range(-half, half)]
 
 
 def bars(drawn: OverKeys) -> Spec:

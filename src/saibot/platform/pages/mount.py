@@ -93,7 +93,7 @@ def mount(app: FastAPI, platform: Platform) -> None:
     add("/datasets/{id}/sketch", dataset.sketch)
     add("/datasets/{id}/confirm", dataset.confirm, method="POST")
     add("/datasets/{id}/rows", values.rows)
-    add("/datasets/{id}/chart", values.chart)
+    add("/datasets/{id}/charts", values.charts)
     add("/datasets/{id}/values.{kind}", values.download)
     add("/datasets/{id}/about", about.show)
     add("/datasets/{id}/about", about.change, method="POST")

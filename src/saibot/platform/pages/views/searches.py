@@ -16,7 +16,6 @@ from saibot.platform.pages.visit import Visit, in_thread
 from saibot.platform.pagination import read_cursor, write_cursor
 from saibot.report.comparison import SideBySide, compare_views
 from saibot.report.exploring import explore_view
-from saibot.report.format import minute
 from saibot.report.html import comparison_html, report_html
 from saibot.report.result import ResultView, file_name, result_csv, view_result
 from saibot.wire import Search
@@ -139,18 +138,7 @@ def _compared(visit: Visit) -> tuple[Search, Search, SideBySide]:
     ids = [visit.request.path_params[name] for name in ("id", "other")]
     first, second = (visit.platform.searches.show(visit.caller, id) for id in ids)
     views = [view_result(json.loads(visit.platform.searches.result(visit.caller, id))) for id in ids]
-    names = _told_apart(first, second)
-    return first, second, compare_views(views[0], views[1], names)
-
-
-def _told_apart(first: Search, second: Search) -> tuple[str, str]:
-    """What each is about, and when it was asked where that does not tell them apart."""
-    if first.target != second.target:
-        return first.target, second.target
-    moments = minute(first.created), minute(second.created)
-    if moments[0] != moments[1]:
-        return moments
-    return f"{first.id[-4:]}, {moments[0]}", f"{second.id[-4:]}, {moments[1]}"
+    return first, second, compare_views(views[0], views[1], ("A", "B"))
 
 
 def to_dataset(visit: Visit) -> Response:
