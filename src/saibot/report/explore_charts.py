@@ -161,7 +161,9 @@ def other_budgets(asked: WhatIf, epsilon: float) -> Spec | None:
                     {"epsilon": at, "value": value, "column": one.name, "at": number(at)} | _words(value, span, by_gain)
                 )
         here = one.gain_now if by_gain else one.kept_now
-        if one.budget is not None and here is not None and any(value is not None for value in values):
+        if one.budget is None or not asked.epsilons[0] <= float(one.budget.epsilon) <= asked.epsilons[-1]:
+            continue  # it stands beyond the picture; the table has it
+        if here is not None and any(value is not None for value in values):
             words = _words(here, one.gain_interval_now if by_gain else None, by_gain)
             now.append(
                 {"epsilon": float(one.budget.epsilon), "value": here, "column": one.name, "at": one.budget.epsilon} | words
