@@ -23,7 +23,7 @@ def show_explored(explored: ExploredView) -> None:
         print()
     if explored.budget_rows:
         print_table(
-            f"what if ε were {number(explored.epsilon)}?", explored.budget_heads, explored.budget_rows, right=(1, 2, 3, 4, 5)
+            f"what if ε were {number(explored.epsilon)}?", explored.budget_heads, explored.budget_rows, right=(2, 3, 4, 5, 6)
         )
         for sentence in (explored.budget_sentence, explored.request_sentence, *explored.budget_reasons):
             if sentence:

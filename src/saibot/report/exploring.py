@@ -180,7 +180,7 @@ class ExploredView:
     @property
     def budget_heads(self) -> Row:
         at = f"at ε {number(self.epsilon)}"
-        return ["Column", "ε now", "Signal kept now", f"Signal kept {at}", "Gain now", f"Gain {at}"]
+        return ["Column", "Taken", "ε now", "Signal kept now", f"Signal kept {at}", "Gain now", f"Gain {at}"]
 
     @cached_property
     def budget_rows(self) -> list[Row]:
@@ -249,7 +249,8 @@ class ExploredView:
         gain = _at(self._epsilons, one.gain, self.epsilon)
         ends = _span_at(self._epsilons, one.gain_interval, self.epsilon)
         return [
-            one.name if one.taken else f"{one.name} (not taken)",
+            one.name,
+            "yes" if one.taken else "no",
             "open" if one.budget is None and "open table" in one.untold else one.budget.epsilon if one.budget else "–",
             percent(one.kept_now),
             percent(kept) + ("" if span is None else f" ({percent(span[0])} to {percent(span[1])})"),

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,8 @@ def drawing(spec: Spec, half: bool = False) -> str:
     """A chart as SVG for an HTML file. Its colours are stand-ins that rules of `stylesheet` replace, so that dark mode
     reaches them."""
     svg: str = load_vl_convert().vegalite_to_svg(json.dumps(_coloured(spec, _stand_in) | _size(spec, half)))
-    return _NAMESPACE.sub("", svg).replace("<svg ", '<svg role="img" ', 1)
+    told = escape(str(spec.get("description", "chart")), quote=True)
+    return _NAMESPACE.sub("", svg).replace("<svg ", f'<svg role="img" aria-label="{told}" ', 1)
 
 
 def _size(spec: Spec, half: bool) -> Spec:

@@ -101,7 +101,10 @@ def test_pictures_tables_and_the_report_are_there_by_name(found: Augmented, tmp_
     explored.pictures["coefficients"].save(tmp_path / "c.png")
     assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
     asked = explored.what_if()
-    assert set(asked.column) >= set(found.columns) and asked.groupby("column").epsilon.apply(lambda e: e.is_monotonic_increasing).all()
+    assert (
+        set(asked.column) >= set(found.columns)
+        and asked.groupby("column").epsilon.apply(lambda e: e.is_monotonic_increasing).all()
+    )
     assert "<svg" in explored._repr_html_() and repr(explored).startswith("Explored(steps")
     found.report(tmp_path / "found.html")
     text = (tmp_path / "found.html").read_text(encoding="utf-8")

@@ -128,7 +128,7 @@ def test_what_no_search_can_use_is_known_with_its_reason_until_it_goes(
     platform.shards.catch_up()
     assert platform.shards.refused == {dataset.digest: "its values are not finite"}
     monkeypatch.setattr(Packing, "apply", whole)
-    sound, _ = platform.accept(provider, named("sound"))
+    platform.accept(provider, named("sound"))
     platform.shards.catch_up()
     assert list(platform.shards.refused) == [dataset.digest]
     platform.withdraw(provider, dataset.id)

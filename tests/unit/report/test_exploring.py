@@ -113,8 +113,8 @@ def test_a_coefficient_is_drawn_as_what_one_standard_deviation_changes(result_do
 def test_an_epsilon_between_those_that_were_computed_is_read_along_the_logarithm(result_document: Make) -> None:
     view = view_result(explored_document(result_document))
     (row,) = explore_view(view, epsilon=3.1622776601683795).budget_rows
-    assert row[:3] == ["agency-0-2013.temp", "1", "50 %"]
-    assert row[3].startswith("70 %") and row[5] == "+0.140 (0.115 to 0.160)"
+    assert row[:4] == ["agency-0-2013.temp", "yes", "1", "50 %"]
+    assert row[4].startswith("70 %") and row[6] == "+0.140 (0.115 to 0.160)"
     assert explore_view(view, epsilon=1000).epsilon == 10.0, "beyond what was computed nothing is known"
     sentence = explore_view(view, epsilon=10).budget_sentence
     assert f"R² {0.36:.3f} would be at most about {0.36 + 0.08:.3f}" in sentence
@@ -137,7 +137,7 @@ def test_what_cannot_be_told_is_said(result_document: Make) -> None:
     exact = other("open.x", budget=None, untold="an open table: its values are exact", kept_now=None, **empty)
     asked = {"epsilons": [0.1, 1.0, 10.0], "columns": [silent, exact]}
     explored = explore_view(view_result(explored_document(result_document, what_if=asked)))
-    assert [row[1] for row in explored.budget_rows] == ["1", "open"] and explored.budget_sentence == ""
+    assert [row[1:3] for row in explored.budget_rows] == [["no", "1"], ["yes", "open"]] and explored.budget_sentence == ""
     assert "open.x: an open table: its values are exact." in explored.budget_reasons
     assert any("noisy.x" in reason and "Too little" in reason for reason in explored.budget_reasons)
     assert explored.budgets_chart is not None
