@@ -9,6 +9,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pandas as pd
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
@@ -150,12 +152,22 @@ class Site:
 
     def found_by(self, name: str) -> str:
         """The id of a search of this account that is done; asks once and waits for it."""
+        return self.both_by(name, 1)[0]
+
+    def both_by(self, name: str, wanted: int = 2) -> list[str]:
+        """Ids of so many searches of this account that are done, the oldest first; the second has fewer own features."""
         caller = self.caller(name)
-        options = Question(target="arr_delay", steps=3)
-        done = [s for s in self.platform.searches.list(caller, None, 50).items if s.status == "done"]
-        if done:
-            return str(done[0].id)
-        id = self.platform.submit(caller, self.sketch("train"), self.sketch("test"), options).id
+        listed = self.platform.searches.list(caller, None, 50).items
+        done = [str(search.id) for search in listed if search.status == "done"][::-1]
+        questions = [Question(target="arr_delay", steps=3), Question(target="arr_delay", steps=3, features=("distance",))]
+        while len(done) < wanted:
+            done.append(self.asked(name, self.sketch("train"), self.sketch("test"), questions[len(done) % 2]))
+        return done
+
+    def asked(self, name: str, train: bytes, test: bytes | None, question: Question) -> str:
+        """The id of a new search, once it is done."""
+        caller = self.caller(name)
+        id = self.platform.submit(caller, train, test, question).id
         for _ in range(1200):
             found = self.platform.searches.show(caller, id)
             if found.status in ("done", "failed"):
@@ -192,6 +204,21 @@ def empty_site(tmp_path_factory: pytest.TempPathFactory, sketches: Path) -> Iter
     made = Site("", platform, {"admin": platform.first_admin_token}, sketches)
     with listening(app_of(platform)) as made.address:
         yield made
+
+
+def state_request(part: str, rows: int, epsilon: str = "2") -> bytes:
+    """A request by state: costs that follow what the first table of the states' world has in common with the others."""
+    domain = named_domain("us-state")
+    made = world(real=True, domain=domain, rows_per_table=8000, tables=16, name="by-state")
+    rng = np.random.default_rng(rows)
+    place, age = rng.integers(0, len(domain), rows), rng.uniform(20, 90, rows)
+    level = 20 + 8 * made.truth[made.sketches[0].digest][place] + 0.05 * (age - 55)
+    table = pd.DataFrame({"state": np.array(domain.values)[place], "age": age, "cost": level + 4 * rng.normal(size=rows)})
+    features = {"cost": {"bounds": [0, 50], "unit": "thousand dollars"}, "age": {"bounds": [20, 90], "unit": "year"}}
+    described = card("state-costs", "", "one patient", features, {"state": {"domain": {"id": "us-state"}}})
+    request = ReleaseRequest(described.for_request(part), Budget(epsilon, "1e-6"), Neighbours.REPLACE_ONE, key="state")
+    with tempfile.TemporaryDirectory() as folder:
+        return privatize(table, request, Ledger(Path(folder) / "ledger")).content
 
 
 @pytest.fixture(scope="session")

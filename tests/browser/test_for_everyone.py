@@ -15,7 +15,7 @@ from saibot.platform.catalog import Filter
 Open = Callable[..., Page]
 PAGES = (
     *("catalogue", "nothing found", "dataset", "no key", "ask", "plan", "budget", "withdraw", "describe"),
-    *("providers/united", "account", "searches", "result", "sign-in", "error"),
+    *("providers/united", "account", "searches", "result", "compare", "enquiries", "domains", "sign-in", "error"),
 )
 
 
@@ -27,6 +27,8 @@ def address(site: Any, name: str) -> str:
         return f"/datasets/{json.loads(listed[0])['id']}" + {"withdraw": "/withdraw", "describe": "/about"}.get(name, "")
     if name == "result":
         return f"/searches/{site.found_by('united')}"
+    if name == "compare":
+        return "/searches/{}/compare/{}".format(*site.both_by("united")[:2])
     known = {"catalogue": "/", "nothing found": "/?q=unicorns", "error": "/datasets/nowhere"}
     return known.get(name, f"/{name}")
 

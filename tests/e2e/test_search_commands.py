@@ -171,3 +171,36 @@ def test_a_result_needs_the_corpus_it_came_from(folder):
     lost = run("augment", "single.json", "b6.test.csv", "--corpus", "other", "--out", "lost.csv", cwd=folder)
     refused(lost, "does not hold the sketch")
     assert not (folder / "lost.csv").exists()
+
+
+def test_a_result_is_explored_with_rows_at_another_budget_and_beside_another_one(folder):
+    for name, own in (("far", "distance"), ("late", "dep_delay")):
+        asked = ("search", *REQUEST[:-1], own, "--corpus", "corpus", "--steps", "1", "--out", f"{name}.json")
+        done = run(*asked, cwd=folder)
+        assert done.returncode == 0, done.stderr
+    with_rows = ("report", "far.json", "--table", "b6.test.csv", "--corpus", "corpus")
+    done = run(*with_rows, "--epsilon", "10", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    for expected in ("Nine rows of ten are within", "left unexplained by day", "what if ε were 10?", "Signal kept at ε 10"):
+        assert expected in done.stdout
+    written = run(*with_rows, "--out", "explored.html", cwd=folder)
+    assert written.returncode == 0 and "wrote explored.html" in written.stdout
+    page = (folder / "explored.html").read_text(encoding="utf-8")
+    assert "<script" not in page and "Actual against predicted" in page and page.count("<svg") >= 6
+    told = json.loads(run(*with_rows, "--json", cwd=folder).stdout)
+    assert told["fit"]["rows"] == len(pd.read_csv(folder / "b6.test.csv").dropna(subset=["arr_delay"]))
+    assert told["fit"]["after"]["r2"] == pytest.approx(told["result"]["steps"][0]["test_r2"], abs=0.01)
+    without = run("report", "far.json", "--out", "plain.html", cwd=folder)
+    assert without.returncode == 0 and "It takes rows" in (folder / "plain.html").read_text(encoding="utf-8")
+    refused(run("report", "far.json", "--epsilon", "50", cwd=folder), "--epsilon lies between 0.1 and 10 here, not 50")
+    refused(run("report", "far.json", "--table", "b6.test.csv", cwd=folder), "are in the corpus that was searched")
+
+    both = run("compare", "far.json", "late.json", cwd=folder)
+    assert both.returncode == 0, both.stderr
+    assert "late explains arr_delay better" in both.stdout and "where they differ" in both.stdout
+    document = json.loads(run("compare", "far.json", "late.json", "--json", cwd=folder).stdout)
+    assert {one["what"] for one in document["differences"]} >= {"Own features", "R² with own features"}
+    for name, begins in (("both.html", b"<!doctype"), ("both.csv", b"\xef\xbb\xbfcandidate"), ("both.png", b"\x89PNG")):
+        assert run("compare", "far.json", "late.json", "--out", name, cwd=folder).returncode == 0
+        assert (folder / name).read_bytes().startswith(begins)
+    refused(run("compare", "far.json", "b6.test.csv", cwd=folder), "is no result of a search")

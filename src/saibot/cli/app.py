@@ -19,6 +19,7 @@ from saibot.cli import (
     backup,
     bench,
     collect,
+    compare,
     completion,
     contribute,
     datasets,
@@ -63,7 +64,7 @@ PANELS = {
     "Start here": (demo, completion),
     "Providers": (init, plan, preview, privatize, inspect, ledger, publish, grants, collect),
     "Individuals": (contribute,),
-    "Requesters": (split, ask_page, discover, search, searches, report, augment, federate, synthesize, enquiries, pack),
+    "Requesters": (split, ask_page, discover, search, searches, report, compare, augment, federate, synthesize, enquiries, pack),
     "Platforms": (serve, login, datasets, domains, open_table, token, backup, set_aside),
     "Checking us": (audit, bench, reproduce),
 }

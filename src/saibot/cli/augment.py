@@ -15,6 +15,25 @@ if TYPE_CHECKING:
     from saibot.client import Augmented, Corpus, Kept
 
 
+KeyNames = Annotated[
+    list[str] | None, typer.Option("--key", help="KEY=COLUMN where this table calls a key column otherwise. Repeatable.")
+]
+CorpusOption = Annotated[Path | None, typer.Option("--corpus", help="The corpus that was searched, if it was a folder.")]
+PlatformOption = Annotated[
+    str | None,
+    typer.Option(
+        "--platform", metavar="ADDRESS", help="Where to fetch the values. Default: the platform that was searched."
+    ),
+]
+FetchOption = Annotated[
+    bool,
+    typer.Option(
+        "--fetch",
+        help="After a search at home: fetch what is missing here. It tells the platform which datasets were chosen.",
+    ),
+]
+
+
 def add_to(app: typer.Typer) -> None:
     app.command("augment")(augment)
 
@@ -23,21 +42,10 @@ def augment(
     result: Annotated[Path, typer.Argument(help="result.json of a search.")],
     table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file with the request's key columns.")],
     out: Annotated[Path, typer.Option(help="Where to write the rows with their new columns: .csv, .parquet or .arrow.")],
-    key: Annotated[
-        list[str] | None, typer.Option(help="KEY=COLUMN where this table calls a key column otherwise. Repeatable.")
-    ] = None,
-    corpus: Annotated[Path | None, typer.Option(help="The corpus that was searched, if it was a folder.")] = None,
-    platform: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Where to fetch the values. Default: the platform that was searched."),
-    ] = None,
-    fetch: Annotated[
-        bool,
-        typer.Option(
-            "--fetch",
-            help="After a search at home: fetch what is missing here. It tells the platform which datasets were chosen.",
-        ),
-    ] = False,
+    key: KeyNames = None,
+    corpus: CorpusOption = None,
+    platform: PlatformOption = None,
+    fetch: FetchOption = False,
     json: JsonOption = False,
 ) -> None:
     """Join what RESULT chose to the rows of TABLE: every row stays, in order. Costs no budget and sends nothing of the rows.
@@ -53,12 +61,7 @@ def augment(
     from saibot.domains.aligning import percent
     from saibot.errors import InvalidInput
 
-    names = {}
-    for text in key or []:
-        name, equals, column = text.partition("=")
-        if not (name and equals and column):
-            raise InvalidInput(f"--key is KEY=COLUMN, not {text!r}.")
-        names[name] = column
+    names = key_names(key)
     if corpus is not None and platform is not None:
         raise InvalidInput("the values come from --corpus or from --platform, not from both.")
     if corpus is not None and fetch:
@@ -82,6 +85,19 @@ def augment(
         unit = f", in {new.unit}" if new.unit else ""
         typer.echo(f"  {new.name}{unit}: lists the keys of {percent(covered[new.name])} of the rows")
     typer.echo("What is new is private already: train any model on it, as often as you like.")
+
+
+def key_names(texts: list[str] | None) -> dict[str, str]:
+    """The key columns of a table that calls them otherwise."""
+    from saibot.errors import InvalidInput
+
+    names = {}
+    for text in texts or []:
+        name, equals, column = text.partition("=")
+        if not (name and equals and column):
+            raise InvalidInput(f"--key is KEY=COLUMN, not {text!r}.")
+        names[name] = column
+    return names
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -231,6 +231,7 @@ def bench_pages(
         return
     if long is not None:
         seen = f"first view {number(long.first_view_ms, 3)} ms, with charts {number(long.complete_ms, 3)} ms"
+        seen += f", {number(long.cold_view_ms, 3)} ms for the very first visitor"
         moved = f"{number(long.frames_per_second, 3)} frames a second, slowest {number(long.slowest_frame_ms, 3)} ms"
         typer.echo(f"{long.keys:,} keys: {seen}; scrolling {moved}; sorting {number(long.sorted_ms, 3)} ms")
     table = [

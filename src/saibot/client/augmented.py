@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from saibot.client.exact_request import OWN_AVERAGE, LocalRequest, with_own_average
+from saibot.client.fit_on_rows import fit_of_request, fit_on_rows
 from saibot.client.judging import judge
 from saibot.client.keys import request_key
 from saibot.client.model import FittedModel, LinearModel
 from saibot.client.saved import read_result
-from saibot.client.tables import read_columns, with_columns, write_augmented
+from saibot.client.tables import numbers, read_columns, with_columns, write_augmented
 from saibot.client.values import ValueSource, looked_up
 from saibot.domains.aligning import percent
 from saibot.errors import InvalidInput
@@ -31,11 +32,14 @@ from saibot.search.document import domain_listed, result_of
 from saibot.search.found import SearchResult
 from saibot.search.learning import owner
 from saibot.search.units import KeyColumn
-from saibot.wire import Measured, Result, Worth
+from saibot.wire import FitOnRows, Measured, Result, Worth
+from saibot.wire.result import Model
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from saibot.client.compared import ComparedResults
+    from saibot.client.exploration import Explored
     from saibot.report.picture import Picture
 
 
@@ -68,16 +72,21 @@ def find_augmentation(
     found = search(asked, corpus.for_provider(own), options, strategy=strategy, progress=progress)
     if asked is not request and found.final is not None:
         without = replace(found.table, moments=request.train) if found.table is not None else None
-        found = replace(found, final=found.final.without(OWN_AVERAGE), table=without, notes=(*found.notes, BEYOND))
+        first, final = found.first and found.first.without(OWN_AVERAGE), found.final.without(OWN_AVERAGE)
+        found = replace(found, first=first, final=final, table=without, notes=(*found.notes, BEYOND))
     own_kind = isinstance(request, LocalRequest) and not request.model.linear
-    result = result_of(replace(found, final=None) if own_kind else found, request, at_home=True)
+    told = replace(found, first=None, final=None) if own_kind else found
+    result = result_of(told, request, corpus.for_provider(own), at_home=True)
     if not isinstance(request, LocalRequest):
         return Augmented(result, corpus)
+    family = request.model.family.name
     if result.model is not None:
-        result = result.but(model=result.model.but(family=request.model.family.name))
+        result = result.but(
+            model=result.model.but(family=family), base_model=result.base_model and result.base_model.but(family=family)
+        )
     if found.join == "lookup":
         result = result.but(worth=_worth(request, found, progress))
-    return Augmented(result, corpus, request if own_kind else None)
+    return Augmented(result, corpus, request)
 
 
 def _check_modelled(options: SearchOptions, strategy: Strategy | None) -> None:
@@ -124,8 +133,8 @@ class Augmented:
 
         `source` is where the chosen values are looked up: a corpus, or anything that gives sketches by digest. It is
         needed to augment and to predict, not to look. `Kept()` asks nobody; `Published(platform)` asks the platform for
-        what was chosen, and thereby tells it: see `at_home`. `request` holds the rows that a model of the requester's own
-        kind is fitted to.
+        what was chosen, and thereby tells it: see `at_home`. `request` holds the rows of a search that was made here: they
+        are looked at (`explore`), a model of the requester's own kind is fitted to them, and they are never saved.
         """
         self.result = Result.read(result, "the document")
         self._source, self.request = source, request
@@ -205,10 +214,28 @@ class Augmented:
         return drawn
 
     def report(self, path: Path | str) -> None:
-        """Write the whole result as one HTML file that opens offline. It holds statistics of the requester's own rows."""
-        from saibot.report.html import write_report
+        """Write the whole result as one HTML file that opens offline. It holds statistics of the requester's own rows, and
+        points of them after a search that was made here."""
+        self.explore().report(path)
 
-        write_report(self.result, Path(path))
+    def explore(
+        self, table: TableLike | None = None, *, columns: Mapping[str, str] | None = None, epsilon: float | None = None
+    ) -> Explored:
+        """Pictures of the result: coefficients, what is left unexplained by key, predictions of rows, other budgets.
+
+        Rows are those of `table`, whose key columns `columns` renames; by default those of the search, as long as it is
+        this very object that searched. Nothing of them goes anywhere.
+        """
+        from saibot.client.exploration import Explored
+
+        fit = self._fit_of_search() if table is None else self._fit_on(table, columns or {})
+        return Explored(self.result, fit, epsilon=epsilon)
+
+    def compare(self, other: Augmented) -> ComparedResults:
+        """This result beside another: what was asked, what was found, and where both differ by more than their noise."""
+        from saibot.client.compared import ComparedResults
+
+        return ComparedResults(self.result, other.result)
 
     def augment(self, table: TableLike, *, out: Path | str | None = None, columns: Mapping[str, str] | None = None) -> Any:
         """A left join of the chosen values, in original units, onto the requester's rows: all rows stay, in order.
@@ -248,13 +275,16 @@ class Augmented:
     def model(self, *, columns: Mapping[str, str] | None = None) -> LinearModel:
         """The regression with all chosen columns, fitted on the request's moments."""
         stored = self.result.model
-        if stored is None and self.request is not None:
+        if stored is None and self.request is not None and not self.request.model.linear:
             return self._fitted(self.request, columns)
         if stored is None:
             raise InvalidInput(
                 "this result has no model: its strategy gave none, or it was one of your own kind, which is not saved.",
                 hint="Fit it on `augment(TABLE)`.",
             )
+        return self._linear(stored, columns)
+
+    def _linear(self, stored: Model, columns: Mapping[str, str] | None) -> LinearModel:
         return LinearModel(
             target=stored.target.column,
             own=stored.own,
@@ -292,6 +322,29 @@ class Augmented:
         return notebook_html(view_result(self.result))
 
     # -------------------------------------------------------------------------------------------- inside
+
+    def _fit_of_search(self) -> FitOnRows | None:
+        """Of the rows that were searched with, where they are still at hand."""
+        request = self.request
+        if request is None or request.rows is None or self.result.join != "lookup":
+            return None
+        key = request.key
+        taken = [] if key is None else [looked_up(self.source, one, key).values for one in self.result.columns]
+        scaled = [(column - column.mean()) / (float(column.std()) or 1.0) for column in taken]
+        return fit_of_request(request, np.column_stack(scaled) if scaled else np.zeros((1, 0)))
+
+    def _fit_on(self, table: TableLike, columns: Mapping[str, str]) -> FitOnRows:
+        """Of any rows that have the target, predicted by the models of the result."""
+        final, base = self.model(columns=columns), self.result.base_model
+        actual = numbers(read_columns(table, [final.target]), final.target)
+        keys = self._keys(columns)
+        key, codes = None, np.zeros(len(actual), np.intp)
+        if keys:
+            names = [key.column for key in keys]
+            key, (codes,) = request_key(keys, [read_columns(table, names, text=names)])
+        before = None if base is None or not self.result.steps else self._linear(base, columns).predict(table)
+        which = "those of the table that was given; ones that the model was fitted on flatter it"
+        return fit_on_rows(which, actual, before, final.predict(table), key, codes)
 
     def _keys(self, columns: Mapping[str, str]) -> list[KeyColumn]:
         keys = self.result.keys

@@ -165,6 +165,7 @@ def local_request(
                     column=one.column,
                     missing=0.0 if one.level is not None else units[one.name].offset,
                     level=one.level,
+                    unit="" if one.level is not None else _unit(one.name, card),
                 )
                 for one in chosen
             ),
@@ -259,7 +260,6 @@ def _units(names: tuple[str, ...], values: _Values) -> dict[str, Units]:
 
 def _facts(units: dict[str, Units], card: Card | None) -> tuple[Feature, ...]:
     """What unions are matched by: names and units. The bounds only spell out the units that the moments are in."""
-    known = card.features if card is not None else {}
     try:
         return tuple(
             Feature(
@@ -267,12 +267,16 @@ def _facts(units: dict[str, Units], card: Card | None) -> tuple[Feature, ...]:
                 kind="numeric",
                 lower=unit.offset - unit.scale,
                 upper=unit.offset + unit.scale,
-                unit=known[name].unit if name in known else "",
+                unit=_unit(name, card),
             )
             for name, unit in units.items()
         )
     except ValidationError:  # a column whose name or size no sketch could have: there is no table to add
         return ()
+
+
+def _unit(name: str, card: Card | None) -> str:
+    return card.features[name].unit if card is not None and name in card.features else ""
 
 
 def _scaled(values: _Values, units: dict[str, Units]) -> np.ndarray:

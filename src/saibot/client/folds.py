@@ -61,6 +61,15 @@ def of_new_keys(keys: np.ndarray, held_out: np.ndarray, rng: np.random.Generator
     return _enough([JudgedFold(train & (fold != number), train & (fold == number)) for number in range(FOLDS)])
 
 
+def of_any_rows(held_out: np.ndarray, rng: np.random.Generator) -> Judging | None:
+    """All rows of the test table, where it has enough; or else those of the training table, fold by fold."""
+    train = ~held_out
+    if held_out.sum() >= LEAST_ROWS:
+        return Judging((JudgedFold(train, held_out),), held_out=True)
+    fold = np.where(train, rng.permutation(len(train)) % FOLDS, -1)
+    return _enough([JudgedFold(train & (fold != number), fold == number) for number in range(FOLDS)])
+
+
 def _seen(keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Which rows have a key that one of these rows has."""
     answer: np.ndarray = np.bincount(keys[rows], minlength=int(keys.max()) + 1)[keys] > 0

@@ -9,6 +9,7 @@ from typing import Any
 from saibot.demo.flights import CAP
 from saibot.demo.story import DELTA, EPSILON, OWN, Story
 from saibot.report.charts import Spec, chart, name_axis
+from saibot.report.exploring import explore_view
 from saibot.report.format import fixed, plural
 from saibot.report.html import offline_page
 from saibot.report.result import view_result
@@ -22,11 +23,13 @@ def write_report(story: Story, path: Path) -> None:
 
 def report_html(story: Story) -> str:
     rows = score_rows(story)
+    view = view_result(story.local.result)
     return offline_page(
         "demo.html",
         package="saibot.demo",
         story=story,
-        view=view_result(story.local.result),
+        view=view,
+        explored=explore_view(view, story.local.explore().fit),
         private_view=view_result(story.private.result),
         scores=rows,
         groups=grouped(story),

@@ -8,6 +8,7 @@ from typing import Any
 from saibot.demo.households import OFFICES
 from saibot.demo.report import at_most, scores_chart
 from saibot.demo.spending import DELTA, EPSILON, SMALL, SpendingStory
+from saibot.report.exploring import explore_view
 from saibot.report.format import fixed, percent, plural
 from saibot.report.html import offline_page
 from saibot.report.result import view_result
@@ -22,11 +23,13 @@ def write_spending(story: SpendingStory, path: Path) -> None:
 
 def spending_html(story: SpendingStory) -> str:
     rows = spending_rows(story)
+    view = view_result(story.local.result)
     return offline_page(
         "spending.html",
         package="saibot.demo",
         story=story,
-        view=view_result(story.local.result),
+        view=view,
+        explored=explore_view(view, story.local.explore().fit),
         private_view=view_result(story.private.result),
         scores=rows,
         known=known_rows(story),

@@ -18,8 +18,14 @@ from saibot.domains import Alignment, DomainCard, KeyDomain, align, different, d
 from saibot.domains.domain import range_name
 from saibot.domains.meaning import bare_numbers
 from saibot.domains.minhash import most_shared, signature
+from saibot.domains.naming import domain_name
 
 LEAST = 0.1  # share of the request's keys below which a list of keys counts as unrelated
+
+
+def _short(id: str) -> str:
+    """What a list of keys is called, without how they are written: that is told where it matters."""
+    return domain_name(id).partition(" by ")[0]
 
 
 def part_id(keys_digest: str) -> str:
@@ -42,16 +48,22 @@ class OwnKeys:
     """A list of keys of the one who asks: a part of the key, or a coarser level of one."""
 
     label: tuple[str, str | None]
-    name: str  # of the domain, for people
+    name: str  # the domain's id, with the level
     keys: tuple[str, ...]
     part: str = ""  # its id, where it is a domain's
+    told: str = ""  # what it is called, for people
 
     @classmethod
     def of(cls, name: str, domain: KeyDomain) -> list[OwnKeys]:
         """A part of the key and all its coarser levels, finest first."""
         levels = [(level, domain.with_levels([level]).level_values(1)) for level, _ in domain.parents]
-        coarser = [cls((name, level), f"{domain.id}.{level}", keys, part_id(keys_digest(keys))) for level, keys in levels]
-        return [cls((name, None), domain.id, domain.values, part_id(domain.keys_digest)), *coarser]
+        called = _short(domain.id)
+        between = "." if called == domain.id else " by "
+        coarser = [
+            cls((name, level), f"{domain.id}.{level}", keys, part_id(keys_digest(keys)), f"{called}{between}{level}")
+            for level, keys in levels
+        ]
+        return [cls((name, None), domain.id, domain.values, part_id(domain.keys_digest), called), *coarser]
 
     @cached_property
     def signature(self) -> np.ndarray:
@@ -138,9 +150,10 @@ class Meetings:
         """What the two have in common, for people; `name` is what the other list is called where it is published."""
         own = self.own[meeting.own]
         if meeting.alignment is None:
-            told = f"joined on all {len(own.keys):,} keys of {own.name}"
+            told = f"joined on all {len(own.keys):,} keys of {own.told or own.name}"
         else:
-            told = meeting.alignment.explain(own.name, name or self._names.get(part, "it"))
+            other = name or self._names.get(part)
+            told = meeting.alignment.explain(own.told or own.name, "it" if other is None else _short(other))
         return "; ".join(filter(None, (told, self.doubt(meeting, part, name))))
 
     def doubt(self, meeting: Meeting, part: str, name: str | None = None) -> str:
@@ -164,10 +177,11 @@ class Meetings:
         found, most = [], -1
         for number, own in others:
             if different(own.name, theirs):
-                self._strange.setdefault(part, f"{theirs} lists other things than {own.name}")
+                self._strange.setdefault(part, f"its keys are {_short(theirs)}, not {own.told or own.name}")
                 continue
             if known is not None and most_shared(own.signature, len(own.keys), known[1], known[0].size) < self._least(own):
-                self._strange.setdefault(part, f"{known[0].id} has few or none of the keys of {own.name}")
+                few = f"few or none of the keys of {own.told or own.name} are among {_short(known[0].id)}"
+                self._strange.setdefault(part, few)
                 continue
             listed = listed or self._lists.key_list(part)
             if listed is None:
@@ -178,7 +192,8 @@ class Meetings:
                 found.append(Meeting(number, met))
             elif met.shared > most:
                 most = met.shared
-                self._strange[part] = f"{listed.id} has {met.shared:,} of the {len(own.keys):,} keys of {own.name}"
+                some = f"{met.shared:,} of the {len(own.keys):,} keys of {own.told or own.name}"
+                self._strange[part] = f"{some} are among {_short(listed.id)}"
         return found
 
     @staticmethod

@@ -32,6 +32,11 @@ class FeatureMap:
     def identical(self) -> bool:
         return self.factor == 1.0 and self.shift == 0.0
 
+    @property
+    def same(self) -> bool:
+        """Whether there is nothing to say of it: the same name, the same bounds, and no doubt."""
+        return self.identical and self.request == self.sketch and not self.notes
+
     def explain(self) -> str:
         how = "identical" if self.identical else f"scaled × {self.factor:.6g} {self.shift:+.6g}"
         return f"{self.request} ↔ {self.sketch} ({'; '.join([how, *self.notes])})"
@@ -66,7 +71,10 @@ class Addable:
         return matrix, np.array([feature.shift for feature in self.features])
 
     def explain(self) -> str:
-        parts = [", ".join(feature.explain() for feature in self.features)]
+        mapped = [feature for feature in self.features if not feature.same]
+        same = [feature.request for feature in self.features if feature.same]
+        parts = [f"the same {', '.join(same)}"] if same else []
+        parts += [", ".join(feature.explain() for feature in mapped)] if mapped else []
         parts += [f"ignored: {', '.join(self.ignored)}"] if self.ignored else []
         parts += [] if self.keyed else ["not by the request's key: adds to whole-table sums only"]
         return f"{self.dataset}: {'; '.join(parts)}"

@@ -215,10 +215,24 @@ def estimate_spread(
     up: list[KeyGroups],
     cap: np.ndarray,
 ) -> list[np.ndarray]:
-    """tau^2 of every level, (f, 1) each: level by level from the top, then jointly if there are several.
+    """tau^2 of every level, (f, 1) each: the likeliest, times S/(S+4) with S the sum of squared reliabilities.
 
-    What noise leaves open counts as no spread, with the weight of four keys.
+    Its own error passes for spread otherwise: what noise leaves open counts as no spread, with the weight of four keys.
     """
+    spread = likely_spread(readings, weight, noise, up, cap)
+    left = Smoother(weight, noise, up, spread).variances.deviations
+    sure = [row_sums(reliability_of(variance, t) ** 2) for t, variance in zip(spread, left, strict=True)]
+    return [t * s / (s + 4) for t, s in zip(spread, sure, strict=True)]
+
+
+def likely_spread(
+    readings: list[np.ndarray],
+    weight: np.ndarray,
+    noise: list[np.ndarray],
+    up: list[KeyGroups],
+    cap: np.ndarray,
+) -> list[np.ndarray]:
+    """tau^2 of the largest likelihood: level by level from the top, then jointly if there are several."""
     weights = [weight]
     for group in up:
         weights.append(group.sum(weights[-1]))
@@ -240,9 +254,7 @@ def estimate_spread(
             spread.append(np.where(t > 0, np.clip(row_sums(mean**2) / freedom, 0, cap), 0.0))
         if all(_settled(new, t, 1e-2) for new, t in zip(spread, last, strict=True)):
             break
-    found = smooth(readings, weight, noise, up, spread)
-    sure = [row_sums(reliability_of(variance, t) ** 2) for t, (_, variance) in zip(spread, found.deviations, strict=True)]
-    return [t * s / (s + 4) for t, s in zip(spread, sure, strict=True)]
+    return spread
 
 
 def _spread_of_level(residual: np.ndarray, w: np.ndarray, R: np.ndarray, cap: np.ndarray) -> np.ndarray:

@@ -132,7 +132,7 @@ class Catalog:
             return [json.loads(row.document) for row in connection.execute(query.order_by(datasets.c.number))]
 
     def facets(self, caller: Caller, filter: Filter) -> dict[str, Any]:
-        """How many datasets match, and how many of each domain and each provider.
+        """How many datasets match, and how many of each domain, each provider and each feature.
 
         Counts of thousands of datasets may be up to a minute old; others are of this moment.
         """
@@ -160,6 +160,7 @@ class Catalog:
                 for kind, column in (("provider", both.c.provider), ("domains", both.c.domains))
             )
             rows = connection.execute(union_all(*sums)).all()
+            features = self._count_features(connection, caller, wanted)
         providers, domains = Counter[str](), Counter[str]()
         for kind, names, count in rows:
             if kind == "provider":
@@ -171,7 +172,21 @@ class Catalog:
             "total": providers.total(),
             "providers": [{"provider": name, "count": count} for name, count in _largest(providers)],
             "domains": [{"domain": name, "count": count} for name, count in _largest(domains)],
+            "features": [{"feature": name, "count": count} for name, count in features],
         }
+
+    def _count_features(self, connection: Connection, caller: Caller, wanted: Sequence[Term]) -> Sequence[tuple[str, int]]:
+        """The most common features of what matches, as they are looked up: without case."""
+        of_features = _has(("f:", "f;"))
+        if wanted:
+            matching = self._fetched(connection, _visible(caller), wanted, select(datasets.c.number)).subquery()
+            found = select(terms.c.term).join(matching, matching.c.number == terms.c.dataset).where(of_features)
+        else:
+            found = select(terms.c.term).join(datasets, datasets.c.number == terms.c.dataset)
+            found = found.where(of_features, _visible(caller))
+        number = func.count().label("count")
+        counted = found.add_columns(number).group_by(terms.c.term).order_by(number.desc(), terms.c.term).limit(FACETS)
+        return [(term.removeprefix("f:"), int(times)) for term, times in connection.execute(counted)]
 
     def show(self, caller: Caller, id: str) -> dict[str, Any]:
         row = self.row(caller, id)

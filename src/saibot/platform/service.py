@@ -221,9 +221,9 @@ class Platform:
         except FileNotFoundError:
             raise NotFound("there is no sketch with this digest.", hint="It has just been withdrawn.") from None
 
-    def list_set_aside(self) -> list[SetAside]:
+    def list_set_aside(self, most: int | None = None) -> list[SetAside]:
         """Files that were found without a row in the database."""
-        return list_set_aside(self.files)
+        return list_set_aside(self.files, most)
 
     def restore_set_aside(self, digest: str, provider: str) -> Dataset:
         """Publish a sketch that was set aside for the account that it is of, and for nobody else: who may see it is lost."""

@@ -78,9 +78,9 @@ def bring_in_order(files: FileStore, named: NamedFiles, *, move: bool = True) ->
     return FilesFound(len(strays), len(back), tuple(sorted(wanted - present - set(back) - named.leaving)))
 
 
-def list_set_aside(files: FileStore) -> list[SetAside]:
-    """The sketches and key domains that are set aside, by name."""
-    return [_described(files, name) for name in sorted(files.names()) if name.startswith(SET_ASIDE)]
+def list_set_aside(files: FileStore, most: int | None = None) -> list[SetAside]:
+    """The sketches and key domains that are set aside, by name; each of them is read."""
+    return [_described(files, name) for name in sorted(files.names(SET_ASIDE))[:most]]
 
 
 def take_out(files: FileStore, digest: str) -> bytes:

@@ -83,6 +83,7 @@ class Shards:
         self._teacher = WorkerProcess(memory=memory)
         self._lesson = threading.Lock()  # one at a time
         self._size = 0
+        self.refused: dict[str, str] = {}  # digests of sketches that no search can use, and why; since this server started
         self._before = before
         self._shared = SharedShards(database, files, folder, place=self._place) if shared else None
         with self._turn():
@@ -363,7 +364,11 @@ class Shards:
         self._size = answer["size"]
         if self._shared is not None:
             self._shared.publish()
-        for digest, reason in answer["refused"]:
+        refused = dict(answer["refused"])
+        for digest in {*add, *remove} - refused.keys():
+            self.refused.pop(digest, None)
+        self.refused |= refused
+        for digest, reason in refused.items():
             self._log.warning("not packed", digest=digest, reason=reason)
             self.left_out(digest, reason)
 

@@ -35,6 +35,7 @@ CONFIG: Spec = {
         "labelPadding": 6,
         "titlePadding": 10,
     },
+    "axisQuantitative": {"labelOverlap": True},
     "text": {"color": "@ink", "fontSize": 12},
     "legend": {"labelColor": "@ink", "labelFontSize": 12},
     "title": {"color": "@ink", "subtitleColor": "@muted", "anchor": "start", "fontSize": 14, "subtitleFontSize": 12},
@@ -70,7 +71,12 @@ def name_axis(field: str, order: Sequence[str], **more: Any) -> Spec:
 
 
 def intervals(
-    rows: Sequence[Row], *, kinds: Mapping[str, tuple[str, str]], axis: str, description: str, tooltip: Sequence[Spec]
+    rows: Sequence[Row],
+    *,
+    kinds: Mapping[str, tuple[str, str]],
+    axis: str | list[str],
+    description: str,
+    tooltip: Sequence[Spec],
 ) -> Spec:
     """Rows with a `label`, a `middle` between `low` and `high`, and a `kind`; `kinds` has the colour and the shape of each.
 

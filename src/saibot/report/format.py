@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, date, datetime
+from decimal import ROUND_CEILING, Decimal, InvalidOperation
 
 NOTHING = "–"
 
@@ -58,6 +59,27 @@ def with_error(value: float | None, error: float | None, unit: str = "") -> str:
     return f"{_minus(f'{value:,.{places}f}')} ± {error:,.{places}f} {unit}".rstrip()
 
 
+def epsilon(value: str | float | None) -> str:
+    """An epsilon as people read it: exactly where that is short, else two places, rounded up. What was spent is never told
+    smaller than it is."""
+    exact = _decimal(value)
+    if exact is None:
+        return NOTHING if value is None else str(value)
+    if Decimal("0.01") <= exact < 1_000_000 and exact != round(exact, 3):
+        exact = exact.quantize(Decimal("0.01"), rounding=ROUND_CEILING)
+    text = f"{exact.normalize():f}"
+    return text if len(text) <= 12 else number(float(exact), 3)
+
+
+def delta(value: str | float | None) -> str:
+    """`10⁻⁶`, however it was written."""
+    exact = _decimal(value)
+    if exact is None:
+        return NOTHING if value is None else str(value)
+    text = number(float(exact), 3)
+    return text.removeprefix("1×") if text.startswith("1×10") else text
+
+
 def size(content: int | None) -> str:
     """Bytes, kilobytes, megabytes."""
     if content is None:
@@ -98,6 +120,15 @@ def plain_text(text: object, *, most: int = 2000) -> str:
     """Text of strangers as it may be shown in a terminal: one line, nothing that moves the cursor."""
     shown = "".join(letter if letter.isprintable() else " " for letter in str(text))
     return shown if len(shown) <= most else shown[:most] + "…"
+
+
+def _decimal(value: str | float | None) -> Decimal | None:
+    """None for what is no number: budgets that somebody wishes for are texts of strangers."""
+    try:
+        exact = Decimal(str(value)) if value is not None else None
+    except InvalidOperation:
+        return None
+    return exact if exact is not None and exact.is_finite() and abs(exact.adjusted()) < 100 else None
 
 
 def _minus(text: str) -> str:

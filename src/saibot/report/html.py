@@ -17,11 +17,14 @@ from typing import Any
 from saibot import __version__
 from saibot.errors import InvalidInput
 from saibot.report import format
+from saibot.report.charts import Spec
+from saibot.report.comparison import SideBySide
+from saibot.report.exploring import explore_view
 from saibot.report.extra import missing
 from saibot.report.picture import drawing, load_vl_convert, stylesheet
 from saibot.report.result import view_result
 from saibot.safe_file import write_safely
-from saibot.wire import Result
+from saibot.wire import FitOnRows, Result
 
 try:
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -30,7 +33,20 @@ except ImportError as problem:
     raise missing(problem) from None
 
 OWN = "saibot.report"
-FILTERS = ("number", "signed", "fixed", "percent", "count", "with_error", "size", "day", "minute", "plural")
+FILTERS = (
+    "number",
+    "signed",
+    "fixed",
+    "percent",
+    "count",
+    "with_error",
+    "size",
+    "day",
+    "minute",
+    "plural",
+    "epsilon",
+    "delta",
+)
 
 
 def environment(package: str = OWN) -> Environment:
@@ -46,7 +62,7 @@ def environment(package: str = OWN) -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {name: getattr(format, name) for name in FILTERS}
-    made.filters |= {"data": data_block, "drawn": lambda spec: Markup(drawing(spec))}
+    made.filters |= {"data": data_block, "drawn": _drawn}
     made.globals |= {"version": __version__, "offline": False}
     return made
 
@@ -55,6 +71,10 @@ def data_block(document: Any) -> Markup:
     """JSON for a `<script type="application/json">`, in which no text can end the element or open a comment."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _drawn(spec: Spec, half: bool = False) -> Markup:
+    return Markup(drawing(spec, half))
 
 
 def offline_page(template: str, *, package: str = OWN, created: str | None = None, **context: Any) -> str:
@@ -72,14 +92,34 @@ def offline_page(template: str, *, package: str = OWN, created: str | None = Non
     )
 
 
-def report_html(document: Result | Mapping[str, Any], *, created: str | None = None) -> str:
-    """A search's result as one HTML file."""
-    return offline_page("result_report.html", created=created, view=view_result(document))
+def report_html(
+    document: Result | Mapping[str, Any],
+    fit: FitOnRows | None = None,
+    *,
+    epsilon: float | None = None,
+    created: str | None = None,
+) -> str:
+    """A search's result as one HTML file; with what its model says of the requester's own rows, where that was computed."""
+    view = view_result(document)
+    explored = explore_view(view, fit, epsilon=epsilon)
+    return offline_page("result_report.html", created=created, view=view, explored=explored)
 
 
-def write_report(document: Result | Mapping[str, Any], path: Path) -> None:
+def write_report(
+    document: Result | Mapping[str, Any], path: Path, fit: FitOnRows | None = None, *, epsilon: float | None = None
+) -> None:
     check_can_write(path)
-    write_safely(path, report_html(document).encode())
+    write_safely(path, report_html(document, fit, epsilon=epsilon).encode())
+
+
+def comparison_html(comparison: SideBySide, *, created: str | None = None) -> str:
+    """Two results side by side, as one HTML file."""
+    return offline_page("comparison_report.html", created=created, comparison=comparison)
+
+
+def write_comparison(comparison: SideBySide, path: Path) -> None:
+    check_can_write(path)
+    write_safely(path, comparison_html(comparison).encode())
 
 
 def check_can_write(path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +14,11 @@ from saibot.report.charts import POINT, Row, Spec, chart, name_axis
 from saibot.report.format import number, percent, with_error
 
 MOST_BARS = 30
+STEPS = "abcdefghi"  # of colours on a map, from far below the middle to far above
 MOST_POINTS = 1000  # of a line: more are not told apart on a screen, and neighbours are taken together
 SIGMAS = 2
+Shapes = Callable[[str], str | dict[str, Any]]
+"""Where a page finds a file of shapes, or what is in it, for a report that fetches nothing."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +53,7 @@ class OverKeys:
     @property
     def kind(self) -> str:
         """How it is drawn: `line`, `map` or `bars`."""
-        if self.domain.partition(":")[0] in _MOMENTS and "+" not in self.domain:
-            return "line"
-        return "bars" if self.shapes is None else "map"
+        return kind_of(self.domain, self.shapes)
 
     @property
     def middle(self) -> float:
@@ -74,18 +77,29 @@ class OverKeys:
         return [row for row, value in zip(rows, self.values, strict=True) if np.isfinite(value)]
 
 
-def over_keys(drawn: OverKeys, address: Callable[[str], str]) -> Spec:
-    """The chart that fits the keys; `address` says where a page finds a file of shapes."""
+def kind_of(domain: str, shapes: MapShapes | None) -> str:
+    """How values over the keys of a domain are drawn: as a `line`, a `map` or `bars`."""
+    if domain.partition(":")[0] in _MOMENTS and "+" not in domain:
+        return "line"
+    return "bars" if shapes is None else "map"
+
+
+def moment(domain: str, key: str) -> str:
+    """The day at which a key of time is drawn."""
+    return _MOMENTS[domain.partition(":")[0]](key)
+
+
+def over_keys(drawn: OverKeys, shapes: Shapes) -> Spec:
+    """The chart that fits the keys."""
     if drawn.kind == "line":
         return line(drawn)
-    return bars(drawn) if drawn.shapes is None else places(drawn, drawn.shapes, address(drawn.shapes.file))
+    return bars(drawn) if drawn.shapes is None else places(drawn, drawn.shapes, shapes(drawn.shapes.file))
 
 
 def line(drawn: OverKeys) -> Spec:
     """Values in time, with a band of two standard deviations of their noise."""
-    moment = _MOMENTS[drawn.domain.partition(":")[0]]
     thinned = _thinned(drawn)
-    rows = [row | {"at": moment(str(row["key"]))} for row in thinned.rows()]
+    rows = [row | {"at": moment(drawn.domain, str(row["key"]))} for row in thinned.rows()]
     y = {"type": "quantitative", "scale": {"zero": False}, "axis": {"title": _title(drawn), "tickCount": 5}}
     layers: list[Spec] = [
         {
@@ -105,27 +119,37 @@ def line(drawn: OverKeys) -> Spec:
             "mark": {"type": "line", "color": "@chart-second", "strokeWidth": 1.5, "strokeDash": [5, 3]},
             "encoding": {"y": {"field": "better", **y}},
         })  # fmt: skip
-    few = 8 if len(rows) > 8 else max(len(rows), 1)
     return chart(
         rows,
         description=f"{drawn.name} over time. The table below has the same numbers.",
         height=240,
-        encoding={
-            "x": {
-                "field": "at",
-                "type": "temporal",
-                "scale": {"type": "utc", "nice": False},
-                "axis": {"title": None, "grid": False, "tickCount": few, "labelOverlap": True, "labelFlush": True},
-            }
-        },
+        encoding={"x": time_axis(len(rows))},
         layer=layers,
     )
 
 
-def places(drawn: OverKeys, shapes: MapShapes, url: str) -> Spec:
+def time_axis(points: int) -> Spec:
+    """Of days in the field `at`."""
+    few = 8 if points > 8 else max(points, 1)
+    return {
+        "field": "at",
+        "type": "temporal",
+        "scale": {"type": "utc", "nice": False},
+        "axis": {"title": None, "grid": False, "tickCount": few, "labelOverlap": True, "labelFlush": True},
+    }
+
+
+def places(
+    drawn: OverKeys,
+    shapes: MapShapes,
+    file: str | dict[str, Any],
+    *,
+    middle: float | None = None,
+    reach: float | None = None,
+) -> Spec:
     """A map: how far each place is above or below the middle; places without a value stay pale.
 
-    Values are those with the help of the corpus, where there are any.
+    Values are those with the help of the corpus, where there are any. Maps with the same middle and reach have one scale.
     """
     drawn = drawn if drawn.better is None else replace(drawn, values=drawn.better, errors=None, better=None)
     rows: list[Row] = [
@@ -134,19 +158,18 @@ def places(drawn: OverKeys, shapes: MapShapes, url: str) -> Spec:
         if row["key"] in shapes.number
     ]
     values = [float(row["value"]) for row in rows]
-    middle = drawn.middle
-    reach = max((abs(value - middle) for value in values), default=1.0) or 1.0
-    scale = {
-        "domain": [middle - reach, middle, middle + reach],
-        "range": ["@chart-negative", "@chart-middle", "@chart-positive"],
-        "interpolate": "rgb",
-    }
-    legend = {"title": _title(drawn), "orient": "bottom", "gradientLength": 220, "tickCount": 3, "titleColor": "@muted"}
-    legend |= {"titleFontWeight": "normal", "format": "~g"}
+    middle = drawn.middle if middle is None else middle
+    reach = reach or max((abs(value - middle) for value in values), default=1.0) or 1.0
+    # Steps, each with a name of its own: a file has no script that could mix colours anew when it gets dark.
+    scale = {"type": "threshold", "domain": steps_around(middle, reach), "range": [f"@map-{one}" for one in STEPS]}
+    legend = {"title": _title(drawn), "orient": "bottom", "gradientLength": 270, "titleColor": "@muted"}
+    legend |= {"titleFontWeight": "normal", "format": ",.3~r"}
     colour = {"field": "value", "type": "quantitative", "scale": scale, "legend": legend}
-    ground = {"url": url, "format": {"type": "topojson", "feature": shapes.objects}}
+    content = {"url": file} if isinstance(file, str) else {"values": file}
+    ground = content | {"format": {"type": "topojson", "feature": shapes.objects}}
     looked_up = {"data": {"values": rows}, "key": "id", "fields": ["key", "value", "told"]}
-    outline = {"type": "geoshape", "stroke": "@line-strong", "strokeWidth": 0.4, "aria": False}
+    many = len(shapes.number) > 500  # whose outlines would be all that one sees
+    outline = {"type": "geoshape", "stroke": "@line-strong", "strokeWidth": 0.15 if many else 0.4, "aria": False}
     return chart(
         [],
         description=f"Map of {drawn.name}. The table below has the same numbers.",
@@ -163,6 +186,16 @@ def places(drawn: OverKeys, shapes: MapShapes, url: str) -> Spec:
             },
         ],
     )
+
+
+def steps_around(middle: float, reach: float) -> list[float]:
+    """Where one colour ends and the next begins: round numbers, at equal distances, that reach as far as the values do."""
+    least = 2 * reach / len(STEPS)
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(size * power for size in (1, 2, 2.5, 5, 10) if size * power >= least * (1 - 1e-9))
+    centre = step * round(middle / step)
+    half = len(STEPS) // 2
+    return [float(f"{centre + (place + 0.5) * step:.12g}") for place in range(-half, half)]
 
 
 def bars(drawn: OverKeys) -> Spec:

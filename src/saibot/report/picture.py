@@ -8,12 +8,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from saibot.errors import InvalidInput
 from saibot.report import charts
 from saibot.report.charts import Spec
+from saibot.report.comparison import SideBySide
 from saibot.report.extra import missing
 from saibot.report.result import ResultView
 from saibot.safe_file import write_safely
@@ -21,6 +23,7 @@ from saibot.safe_file import write_safely
 STYLESHEET = Path(__file__).parent / "static" / "report.css"
 SUFFIXES = (".png", ".svg", ".pdf")
 REPORT_WIDTH = 760  # pixels of a chart in a report
+HALF_WIDTH = 430  # and of one beside another
 PANEL_WIDTH = 420  # and of each of two side by side
 MOST_CANDIDATES = 12  # of a picture
 SHARP = 2.0  # pixels of a PNG for each of the drawing's
@@ -70,6 +73,15 @@ def result_picture(view: ResultView) -> Picture:
     return Picture(charts.side_by_side(panels, title=title, subtitle=how, width=PANEL_WIDTH))
 
 
+def comparison_picture(comparison: SideBySide) -> Picture:
+    """R² step by step of two results, and beside it their candidates' gains with their intervals."""
+    panels = {"R² step by step": comparison.steps_chart}
+    if (gains := comparison.gains_chart) is not None:
+        panels["gain in R² of each candidate by itself"] = gains
+    title = f"{comparison.names[0]} and {comparison.names[1]}"
+    return Picture(charts.side_by_side(panels, title=title, subtitle=comparison.headline, width=PANEL_WIDTH))
+
+
 def check_can_save(path: Path) -> None:
     """Refuse what cannot be written before anything takes time."""
     load_vl_convert()
@@ -77,11 +89,19 @@ def check_can_save(path: Path) -> None:
         raise InvalidInput(f"a picture is a .png, .svg or .pdf, not {path.name}.")
 
 
-def drawing(spec: Spec) -> str:
+def drawing(spec: Spec, half: bool = False) -> str:
     """A chart as SVG for an HTML file. Its colours are stand-ins that rules of `stylesheet` replace, so that dark mode
     reaches them."""
-    svg: str = load_vl_convert().vegalite_to_svg(json.dumps(_coloured(spec, _stand_in) | {"width": REPORT_WIDTH}))
-    return _NAMESPACE.sub("", svg).replace("<svg ", '<svg role="img" ', 1)
+    svg: str = load_vl_convert().vegalite_to_svg(json.dumps(_coloured(spec, _stand_in) | _size(spec, half)))
+    told = escape(str(spec.get("description", "chart")), quote=True)
+    return _NAMESPACE.sub("", svg).replace("<svg ", f'<svg role="img" aria-label="{told}" ', 1)
+
+
+def _size(spec: Spec, half: bool) -> Spec:
+    """The width that a report has for it; the height of a map follows."""
+    width = HALF_WIDTH if half else REPORT_WIDTH
+    ratio = spec.get("usermeta", {}).get("ratio")
+    return {"width": width} | ({} if ratio is None else {"height": ratio * width})
 
 
 @cache

@@ -152,6 +152,15 @@ class ResultView:
     def coefficients(self) -> list[tuple[str, float, float | None, float | None]]:
         return coefficient_rows(self.result)
 
+    def unit_of(self, column: str) -> str:
+        """The unit of a coefficient: the target's, for one of the column's."""
+        model = self.result.model
+        if model is None or model.family != "gaussian":
+            return ""
+        units = {own.name: own.unit for own in model.own} | {one.name: one.unit for one in self.result.columns}
+        unit = units.get(column, "")
+        return f"{model.target.unit or model.target.name} per {unit}" if unit else model.target.unit
+
     @property
     def sureness(self) -> str:
         """How sure the intervals are."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from saibot.report.format import NOTHING, count, number, percent
+from saibot.report.format import delta as told_delta
 
 PLAN_HEADS = ("where", "what", "sensitivity", "noise σ", "σ off the diagonal")
 ORDERS = {0: "counts", 1: "sums", 2: "sums of products"}
@@ -151,7 +152,7 @@ def _error(share: float | None) -> str:
 
 
 def _except(delta: float) -> str:
-    return f", but for a chance of {number(delta, 2)}" if delta else ""
+    return f", but for a chance of {told_delta(delta)}" if delta else ""
 
 
 def _power(epsilon: float) -> str:

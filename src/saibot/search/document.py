@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from saibot.domains import generated_domain
 from saibot.errors import InvalidDomain, InvalidInput
 from saibot.search.coefficients import INTERCEPT, CoefficientIntervals, coefficient_intervals
+from saibot.search.corpus import Corpus
 from saibot.search.found import Found, SearchResult
 from saibot.search.request import SearchRequest
+from saibot.search.residuals import key_residuals
 from saibot.search.state import State
 from saibot.search.units import Units, new_name
+from saibot.search.what_if import what_if
 from saibot.sketch import KeyDomain
-from saibot.wire import Entry, Measured, NewColumn, Result, Step
+from saibot.wire import Entry, KeyResiduals, Measured, NewColumn, Result, Step
 from saibot.wire.result import KeyLevel, KeyOfRequest, ListedDomain, Model, Pair, RowCounts, TargetColumn
 
 
-def result_of(found: SearchResult, request: SearchRequest, *, at_home: bool) -> Result:
-    """The result with coefficients in original units, and with what it takes to use it."""
+def result_of(found: SearchResult, request: SearchRequest, corpus: Corpus | None = None, *, at_home: bool) -> Result:
+    """The result with coefficients in original units, and with what it takes to use it.
+
+    With the corpus that was searched, it says what the chosen columns would be worth at other budgets.
+    """
     if request.terms is None:
         raise InvalidInput("this request does not say what its numbers mean.", hint="Make it with search_request.")
     target_scale = request.terms.units[found.target].scale
@@ -59,7 +67,10 @@ def result_of(found: SearchResult, request: SearchRequest, *, at_home: bool) -> 
             for key in request.terms.keys
         ),
         columns=tuple(columns),
-        model=None if found.final is None else _model(request, found, found.final, lookups),
+        model=None if found.final is None else _model(request, found.final, lookups, _intervals(request, found, lookups)),
+        base_model=None if found.first is None else _model(request, found.first, {}, CoefficientIntervals()),
+        residuals=_residuals(request, found, target_scale),
+        what_if=None if corpus is None else what_if(found, request, corpus),
         notes=(*request.terms.notes, *found.notes),
         at_home=at_home,
     )
@@ -141,24 +152,37 @@ def _levels(found: Found) -> tuple[KeyLevel, ...]:
     return tuple(KeyLevel(part=part, level=level) for part, level in found.key)
 
 
-def _model(request: SearchRequest, found: SearchResult, final: State, lookups: dict[str, Units]) -> Model:
-    """The model that the search ended with, in original units, as the plain values that a client's model is made of."""
+def _residuals(request: SearchRequest, found: SearchResult, scale: float) -> tuple[KeyResiduals, ...]:
+    """Of a private request only: exact sums by key are as good as rows, and rows are in no result."""
+    if not request.private or request.key is None or found.first is None or found.final is None:
+        return ()
+    return key_residuals(request.key, found.first, found.final, scale=scale)
+
+
+def _intervals(request: SearchRequest, found: SearchResult, lookups: dict[str, Units]) -> CoefficientIntervals:
+    assert request.terms is not None
+    if found.table is None:
+        return CoefficientIntervals()
+    return coefficient_intervals(found.table, request.terms.units, lookups, confidence=found.interval_confidence)
+
+
+def _model(request: SearchRequest, state: State, lookups: dict[str, Units], intervals: CoefficientIntervals) -> Model:
+    """The model of a state in original units, as the plain values that a client's model is made of."""
     assert request.terms is not None
     target = request.target
     names = (*request.train.features, *lookups)  # as the state has them, in order
     units = {**request.terms.units, **lookups}
-    means = {n: units[n].offset + units[n].scale * float(at) for n, at in zip(names, final.origin, strict=True)}
+    means = {n: units[n].offset + units[n].scale * float(at) for n, at in zip(names, state.origin, strict=True)}
+    squares = np.maximum(np.diag(state.moments.products), 0.0) / max(state.count, 1.0)
+    spreads = {n: units[n].scale * float(square) ** 0.5 for n, square in zip(names, squares, strict=True)}
     explaining = [name for name in names if name != target]
     coefficients = {
         name: float(slope) * units[target].scale / units[name].scale
-        for name, slope in zip(explaining, final.theta(), strict=True)
+        for name, slope in zip(explaining, state.theta(), strict=True)
     }
-    intervals = CoefficientIntervals()
-    if found.table is not None:
-        sure = found.interval_confidence
-        intervals = coefficient_intervals(found.table, request.terms.units, lookups, confidence=sure)
+    unit = next((fact.unit for fact in request.facts if fact.name == target), "")
     return Model(
-        target=TargetColumn(name=target, column=request.terms.target_column),
+        target=TargetColumn(name=target, column=request.terms.target_column, unit=unit),
         own=request.terms.features,
         lookups=tuple(lookups),
         coefficients=coefficients,
@@ -167,4 +191,5 @@ def _model(request: SearchRequest, found: SearchResult, final: State, lookups: d
         intervals=intervals.fieller,
         exact_intervals=intervals.exact,
         bounds=intervals.bound,
+        spreads={name: spreads[name] for name in explaining},
     )

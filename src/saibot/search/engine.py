@@ -101,6 +101,11 @@ class Engine:
     def __len__(self) -> int:
         return int(self._sweep.starts[-1])
 
+    def hear(self, tell: Callable[[float], None]) -> None:
+        """Tell how much of each sweep is done, where it is done here: a cluster tells when all of it is."""
+        if isinstance(self._sweep, PartSweep):
+            self._sweep.tell = tell
+
     @property
     def left_out(self) -> tuple[str, ...]:
         """What the answer is without, for people."""

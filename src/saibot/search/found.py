@@ -97,5 +97,6 @@ class SearchResult:
     join: str = "lookup"
     notes: tuple[str, ...] = ()  # what the numbers rest on, where that is not the same for all searches
     base_test_interval: Pair | None = None
-    final: State | None = field(default=None, repr=False, compare=False)  # the training table after the last step
+    first: State | None = field(default=None, repr=False, compare=False)  # the training table before the first step
+    final: State | None = field(default=None, repr=False, compare=False)  # and after the last
     table: Table | None = field(default=None, repr=False, compare=False)  # the same, as errors are read off it

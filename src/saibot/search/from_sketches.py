@@ -63,6 +63,7 @@ def search_request(
         facts=tuple(known[name] for name in names),
         neighbours=header.neighbours,
         own=tuple(name for sketch in (train, test) if sketch for name in (sketch.digest, sketch.header.dataset.name)),
+        plan=train.plan,
         terms=Terms(
             units={name: Units(known[name].offset, known[name].scale) for name in names},
             features=tuple(_column(known[name]) for name in chosen),
@@ -164,6 +165,7 @@ def _column(feature: Feature) -> OwnColumn:
         lower=feature.lower,
         upper=feature.upper,
         level=feature.level,
+        unit=feature.unit,
     )
 
 

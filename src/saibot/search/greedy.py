@@ -31,6 +31,14 @@ Progress = Callable[[str, float | None], None]
 REASONS = 20  # why key domains were not reached, one by one
 
 
+SCORING = 0.7  # of a step, the part that scoring takes; explaining takes the rest
+
+
+def _step_progress(progress: Progress, number: int, steps: int) -> Progress:
+    """From a part of one step to a part of all that may be taken."""
+    return lambda stage, part: progress(f"step {number + 1}: {stage}", (number + (part or 0.0)) / steps)
+
+
 class Greedy:
     """One step after the other, each the best at its time: a join or a union."""
 
@@ -38,9 +46,11 @@ class Greedy:
         work = _GreedySearch(request, corpus, options)
         base = work.train_r2(), work.test_r2()
         base_interval = work.test_interval()
+        untouched = work.train
         stopped = f"{options.steps} steps were taken, as asked"
         for number in range(options.steps):
-            progress(f"step {number + 1}: scoring {len(work):,} candidates", number / options.steps)
+            work.tell = _step_progress(progress, number, options.steps)
+            work.tell(f"scoring {len(work):,} candidates", 0.0)
             why = work.step(first=number == 0)
             if why is not None:
                 stopped = why
@@ -60,6 +70,7 @@ class Greedy:
             unions=len(work.additions),
             rank=options.rank,
             interval_confidence=options.interval,
+            first=untouched,
             final=work.train,
             table=work.table(),
             notes=work.engine.left_out,
@@ -81,6 +92,8 @@ class _GreedySearch:
         self.ranked: tuple[Found, ...] = ()
         self.dropped: tuple[Dropped, ...] = ()
         self._joinable = True
+        self.tell: Progress = lambda stage, part: None
+        self.engine.hear(lambda part: self.tell(f"scoring {len(self):,} candidates", SCORING * part))
         self._working: Working | None = None
         if request.modelling is not None:
             self.additions = []  # rows of others cannot be fitted by it
@@ -144,7 +157,11 @@ class _GreedySearch:
         table = self.table()
         if first:
             shown = order[: self.options.shown]
-            self.ranked = tuple(self._described(table, best.groups[place], gain) for place, gain in shown)
+            ranked = []
+            for number, (place, gain) in enumerate(shown):
+                self.tell(f"explaining the first {len(shown):,}", SCORING + (1 - SCORING) * number / len(shown))
+                ranked.append(self._described(table, best.groups[place], gain))
+            self.ranked = tuple(ranked)
             self.dropped = (*best.aside(), *explain_unreachable(self.engine, self.corpus), *self._refused)
         left = [(place, expected) for place, expected in order if identity(best.groups[place]) not in taken]
         # The first whose gain is clear: a best guess may put one before it whose gain is not.

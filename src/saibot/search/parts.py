@@ -107,6 +107,10 @@ class PartSweep:
     def __init__(self, parts: Sequence[ShardPart]) -> None:
         self.parts = parts
         self.starts = np.cumsum([0, *(len(part) for part in parts)])
+        self.tell: Callable[[float], None] = lambda part: None  # hears how much of a sweep is done
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
 
     @cached_property
     def own(self) -> np.ndarray:
@@ -116,7 +120,10 @@ class PartSweep:
 
     def board(self, bases: Mapping[int, Base], quantile: float, *, potential: bool = False) -> Board:
         """One sweep over everything, by usable gain, or by potential gain; `bases` are the model as each view sees it."""
-        found = [part.scores(bases[part.view], quantile, potential=potential) for part in self.parts]
+        found = []
+        for number, part in enumerate(self.parts, start=1):
+            found.append(part.scores(bases[part.view], quantile, potential=potential))
+            self.tell(float(self.starts[number]) / max(len(self), 1))
         names = found[0] if found else ("gain", "lower", "deviation", "coefficient", "keys")
         whole: dict[str, Any] = {name: _joined([columns[name] for columns in found]) for name in names}
         bounds = whole.pop("potential", None), whole.pop("potential_lower", None)

@@ -10,6 +10,7 @@ import numpy as np
 
 from saibot.errors import InvalidInput
 from saibot.privacy import Neighbours
+from saibot.privacy.mechanisms import Plan
 from saibot.search.key_maps import RequestKey
 from saibot.search.units import Terms
 from saibot.semiring import Moments
@@ -52,6 +53,7 @@ class SearchRequest:
     neighbours: Neighbours | None = None  # the relation that protects a private request
     own: tuple[str, ...] = ()  # digests and names of the requester's own datasets, which are no candidates
     modelling: Modelling | None = field(default=None, repr=False, compare=False)  # None: least squares
+    plan: Plan | None = field(default=None, repr=False, compare=False)  # of a private request's training sketch
     terms: Terms | None = None  # what the numbers mean to the one who asks; a document of the result needs it
 
     def __post_init__(self) -> None:

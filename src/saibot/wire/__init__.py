@@ -9,6 +9,7 @@ from saibot.wire.account import Account, NewToken, Role, Token
 from saibot.wire.dataset import CorpusEntry, Dataset, JoinKeyPart, ShownDataset
 from saibot.wire.domain import Domain
 from saibot.wire.enquiry import DatasetGrant, Enquire, Enquiry, EnquiryGrant, EnquiryRefusal
+from saibot.wire.explored import FitOnRows, KeyResiduals, ModelOnRows, OtherBudgets, PlotCell, WhatIf
 from saibot.wire.factors import FactorsEntry
 from saibot.wire.options import InvalidOption, Question, SearchOptions
 from saibot.wire.rankings import RANKINGS, Ranking
@@ -36,14 +37,19 @@ __all__ = [
     "Entry",
     "ErrorFacts",
     "FactorsEntry",
+    "FitOnRows",
     "Identity",
     "InvalidOption",
     "JoinKeyPart",
     "JoinsWith",
     "Judged",
+    "KeyResiduals",
     "Measured",
+    "ModelOnRows",
     "NewColumn",
     "NewToken",
+    "OtherBudgets",
+    "PlotCell",
     "Question",
     "Ranking",
     "Related",
@@ -58,5 +64,6 @@ __all__ = [
     "Token",
     "UnionsWith",
     "Unrelated",
+    "WhatIf",
     "Worth",
 ]

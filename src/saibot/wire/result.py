@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from saibot.errors import InvalidInput
+from saibot.wire.explored import KeyResiduals, WhatIf
 from saibot.wire.shapes import Shape
 from saibot.wire.worth import Worth
 
@@ -167,9 +168,14 @@ class NewColumn(Joined):
     )
 
 
+def _untold(text: str) -> bool:
+    return not text
+
+
 class TargetColumn(Shape):
     name: str
     column: str
+    unit: str = Field(default="", exclude_if=_untold)
 
 
 class OwnColumn(Shape):
@@ -181,10 +187,11 @@ class OwnColumn(Shape):
     lower: float | None = None
     upper: float | None = None
     level: str | None = None
+    unit: str = Field(default="", exclude_if=_untold)
 
 
 class Model(Shape):
-    """The regression that the search ended with, in original units."""
+    """A regression in original units: the one that the search ended with, or the one that it began with."""
 
     target: TargetColumn
     own: tuple[OwnColumn, ...]
@@ -211,6 +218,11 @@ class Model(Shape):
         default="gaussian",
         exclude_if=lambda family: family == "gaussian",
         description="Of binomial the linear part is log odds, of poisson the logarithm of the mean.",
+    )
+    spreads: dict[str, float] = Field(
+        default={},
+        exclude_if=lambda spreads: not spreads,
+        description="Standard deviation of each explaining column over the training rows.",
     )
 
 
@@ -241,6 +253,17 @@ class Result(Shape):
     keys: tuple[KeyOfRequest, ...]
     columns: tuple[NewColumn, ...]
     model: Model | None
+    base_model: Model | None = Field(
+        default=None, exclude_if=lambda model: model is None, description="The regression on own features alone."
+    )
+    residuals: tuple[KeyResiduals, ...] = Field(
+        default=(),
+        exclude_if=lambda residuals: not residuals,
+        description="Of a private request: what is left unexplained, by each part of its key, from its noisy sums.",
+    )
+    what_if: WhatIf | None = Field(
+        default=None, exclude_if=lambda what_if: what_if is None, description="The same columns at other budgets."
+    )
     notes: tuple[str, ...]
     platform: str | None = Field(default=None, description="Address of the platform that was searched, if one was.")
     at_home: Annotated[bool, BeforeValidator(_unless_denied)] = Field(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,21 +79,25 @@ def test_a_key_that_is_hidden_from_somebody_does_not_hide_the_table(server: Any)
 def test_a_provider_has_a_page_with_all_its_tables_and_what_they_cost_together(server: Any) -> None:
     words = text(server.client().get("/providers/harbour"))
     assert "2 tables published here as 3 sketches" in words
-    assert "ε 1.45468 in all by its provider's ledger" in words and "added up" in words
+    assert "ε 1.46 in all by its provider's ledger" in words and "added up" in words, "1.45468, rounded up"
     listed = server.client().get("/v1/datasets").json()["items"]
     (alone,) = [one for one in listed if one["key"] is None]
     total = 1.45468 + float(alone["budget"]["epsilon"])
-    assert f"Spent in total ε {total:.5f}".rstrip("0") in words
+    assert f"Spent in total ε {math.ceil(100 * total) / 100:g}" in words
     assert server.client().get("/providers/nobody").status_code == 404
 
 
 def test_facets_show_eight_and_hold_the_others_behind_more(server: Any) -> None:
     from saibot.platform.pages.views.catalogue import _facets
 
-    found = {"domains": [{"domain": f"d{i}", "count": 20 - i} for i in range(12)], "providers": []}
-    domain = _facets(found, [], {"domain": "d10"})[0]
+    features = [{"feature": f"f{i}", "count": 9} for i in range(100)]
+    found = {"domains": [{"domain": f"d{i}", "count": 20 - i} for i in range(12)], "providers": [], "features": features}
+    domain, _, feature = _facets(found, {"domain": "d10", "feature": "F3"})
     names = [[one["name"] for one in domain[part]] for part in ("choices", "more")]
     assert names[0] == ["d10", *(f"d{i}" for i in range(7))] and names[1] == ["d7", "d8", "d9", "d11"]
+    assert not domain["cut"] and feature["cut"], "the hundred most common of very many are told to be that"
+    assert [(one["name"], one["count"]) for one in feature["choices"][:2]] == [("F3", 9), ("f0", 9)]
+    assert len(feature["choices"]) + len(feature["more"]) == 100
 
 
 def test_a_dataset_tells_its_versions_its_citation_and_its_other_keys(server: Any) -> None:

@@ -87,7 +87,9 @@ def test_keys_are_sorted_and_narrowed_without_script(server: Any) -> None:
 def test_another_feature_is_picked_by_a_link(server: Any) -> None:
     values = [float(row[1]) for row in shown(page(server, "?feature=visits"))]
     assert 4 < np.mean(values) < 6
-    spec = server.client().get(f"/datasets/{server.ids['public']}/chart", params={"feature": "visits"}).json()
+    spec = (
+        server.client().get(f"/datasets/{server.ids['public']}/charts", params={"feature": "visits"}).json()["values-chart"]
+    )
     assert len(spec["data"]["values"]) == 30, "the keys that stand out"
 
 
@@ -116,7 +118,7 @@ def test_the_files_hold_every_key_and_feature_and_no_formula(server: Any) -> Non
     assert server.client().get(f"/datasets/{server.ids['public']}/values.xlsx").status_code == 404
 
 
-@pytest.mark.parametrize("path", ["rows", "chart", "values.csv", "values.arrow", "values.json"])
+@pytest.mark.parametrize("path", ["rows", "charts", "values.csv", "values.arrow", "values.json"])
 def test_a_restricted_dataset_shows_its_values_to_those_alone_who_may_see_it(server: Any, path: str) -> None:
     address = f"/datasets/{server.ids['restricted']}/{path}"
     assert server.client().get(address).status_code == 404

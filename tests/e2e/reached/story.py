@@ -192,6 +192,7 @@ def at_home(root: Path) -> None:
     asked = ("search", "--train", "mine.csv", "--target", "cost", "--key", "ward", "--key", "day", "--corpus", corpus)
     requester.type(*asked, "--card", "card.toml", "--out", "found.json", "--plot", "found.png", "--report", "found.html")
     requester.type("augment", "found.json", "mine.csv", "--corpus", corpus, "--out", "wider.csv")
+    requester.type("report", "found.json", "--table", "mine.csv", "--corpus", corpus, "--epsilon", 3)
     prepared = ("--card", "card.toml", "--corpus", corpus, "--yes", "--out", "plan.json")
     requester.type("federate", "prepare", "found.json", *prepared)
     first, given, last = "plan-state-0.json", "given.json", "plan-state-1.json"
@@ -270,6 +271,8 @@ def on_a_platform(root: Path) -> None:
         left = requester.json("search", *asked, "--epsilon", 2, "--no-wait")
         requester.type("searches", "result", left["id"], "--card", "card.toml", "--out", "private.json")
         requester.type("augment", "private.json", "mine.csv", "--out", "wider.parquet")
+        requester.type("compare", "private.json", "local.json")
+        requester.type("compare", "private.json", "local.json", "--out", "both.html")
         requester.type("searches", "list")
         requester.type(
             "searches", "cancel", requester.json("search", *asked, "--epsilon", 2, "--no-wait", "--steps", 1)["id"]
@@ -310,7 +313,7 @@ def by_page(browser: httpx.Client, tokens: list[str], search: str, dataset: str)
         assert found is not None
         return found[1]
 
-    values = [f"/datasets/{dataset}/{part}" for part in ("rows", "chart", "values.csv", "values.arrow", "values.json")]
+    values = [f"/datasets/{dataset}/{part}" for part in ("rows", "charts", "values.csv", "values.arrow", "values.json")]
     places = {
         "admin": ["/admin"],
         "provider": ["/budget", f"/datasets/{dataset}/withdraw", f"/datasets/{dataset}/about", "/providers/the-provider"],
@@ -325,7 +328,8 @@ def by_page(browser: httpx.Client, tokens: list[str], search: str, dataset: str)
         if token != tokens[-1]:
             browser.post("/sign-out", data={"csrf": code(see("/account"))}).raise_for_status()
     see("/ask")
-    for address in (f"/searches/{search}", *(f"/searches/{search}/result.{kind}" for kind in ("json", "csv", "html"))):
+    files = ("result.json", "result.csv", "result.html", "residuals.csv", f"compare/{search}")
+    for address in (f"/searches/{search}", *(f"/searches/{search}/{file}" for file in files)):
         see(address)
     terms = "rows=4000&keys=12&features=2&epsilon=1&delta=1e-6&neighbours=replace-one"
     see(f"/plan?{terms}")
@@ -359,6 +363,8 @@ def by_python(root: Path) -> None:
         found.save(root / "found.json")
         found.plot(root / "found.png")
         found._repr_html_()
+        found.explore()._repr_html_()
+        found.compare(found)._repr_html_()
         augmenter = saibot.PrivateAugmenter(asking, key="ward", features=["age"])
         saibot.PrivateRegressor(augmenter).fit(frame[["ward", "age"]], frame.cost).predict(frame[["ward", "age"]])
 

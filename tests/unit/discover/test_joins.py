@@ -60,9 +60,9 @@ def test_strangers_are_ruled_out_without_reading_their_keys_and_named() -> None:
     lists = Lists(strange)
     meetings = Meetings([OwnKeys(("school", None), "schools", SCHOOLS.values)], lists)
     found = meetings.join([(strange.keys_digest, "strange")])
-    assert found == NotJoinable("strange has few or none of the keys of schools") and lists.read == 0
+    assert found == NotJoinable("few or none of the keys of schools are among strange") and lists.read == 0
     found = join([OwnKeys(("school", None), "schools", SCHOOLS.values)], strange, signed=False)
-    assert found == NotJoinable("strange has 0 of the 50 keys of schools")
+    assert found == NotJoinable("0 of the 50 keys of schools are among strange")
 
 
 def test_a_small_list_within_a_large_one_is_never_ruled_out() -> None:
@@ -75,7 +75,7 @@ def test_a_small_list_within_a_large_one_is_never_ruled_out() -> None:
 def test_less_than_a_tenth_of_the_keys_is_no_join() -> None:
     own = [OwnKeys(("school", None), "schools", SCHOOLS.values)]
     four = join(own, KeyDomain.of("four", SCHOOLS.values[:4]), signed=False)
-    assert four == NotJoinable("four has 4 of the 50 keys of schools")
+    assert four == NotJoinable("4 of the 50 keys of schools are among four")
     assert isinstance(join(own, KeyDomain.of("five", SCHOOLS.values[:5]), signed=False), Joinable)
 
 
@@ -92,7 +92,7 @@ NUMBERS, DEPARTMENTS, COMMUNES = (KeyDomain.of_range(1, 15, of=name) for name in
 @pytest.mark.parametrize("signed", [True, False])
 def test_numbers_of_two_names_are_two_things(signed: bool) -> None:
     found = join(OwnKeys.of("department", DEPARTMENTS), COMMUNES, signed=signed)
-    assert found == NotJoinable("range:commune:1:15 lists other things than range:department:1:15")
+    assert found == NotJoinable("its keys are commune 1 to 15, not department 1 to 15")
 
 
 @pytest.mark.parametrize("signed", [True, False])
@@ -125,7 +125,10 @@ def test_counties_meet_states_by_their_level_and_countries_not_at_all(signed: bo
     assert isinstance(by_number, Joinable) and by_number.labels == (("county", "state"),) and by_number.share == 1
     assert isinstance(by_letters, Joinable) and by_letters.labels == (("county", "state-postal"),) and by_letters.share == 1
     countries = join(counties, vocabulary("iso-country"), signed=signed)
-    assert isinstance(countries, NotJoinable) and "iso-country lists other things than us-" in countries.reason
+    assert (
+        isinstance(countries, NotJoinable)
+        and "its keys are Countries, not Counties of the United States" in countries.reason
+    )
 
 
 def test_days_meet_months_and_years_and_two_spellings_of_a_country_meet() -> None:

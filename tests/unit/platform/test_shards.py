@@ -112,3 +112,25 @@ def test_a_sketch_withdrawn_before_it_was_packed_is_skipped_and_not_called_damag
     (tmp_path / "sketches" / f"damaged{SUFFIX}").write_bytes(b"no sketch")
     done = Packing(tmp_path).apply(add=["withdrawn", "damaged"], remove=[])
     assert [digest for digest, _ in done["refused"]] == ["damaged"]
+
+
+def test_what_no_search_can_use_is_known_with_its_reason_until_it_goes(
+    platform: Platform, provider: Caller, named: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Packing.apply
+
+    def refusing(self: Packing, *, add: list[str], **more: Any) -> dict[str, Any]:
+        answer = whole(self, add=[], **more)
+        return answer | {"refused": [(digest, "its values are not finite") for digest in add]}
+
+    monkeypatch.setattr(Packing, "apply", refusing)
+    dataset, _ = platform.accept(provider, named("strange"))
+    platform.shards.catch_up()
+    assert platform.shards.refused == {dataset.digest: "its values are not finite"}
+    monkeypatch.setattr(Packing, "apply", whole)
+    platform.accept(provider, named("sound"))
+    platform.shards.catch_up()
+    assert list(platform.shards.refused) == [dataset.digest]
+    platform.withdraw(provider, dataset.id)
+    platform.shards.catch_up()
+    assert platform.shards.refused == {} and searched(platform) == ["sound"]

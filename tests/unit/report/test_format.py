@@ -54,3 +54,28 @@ def test_strangers_text_stays_on_its_line() -> None:
 def test_what_rounds_to_nothing_has_no_sign() -> None:
     assert [format.fixed(value, 2) for value in (-0.001, 0.001, -0.006, None)] == ["0.00", "0.00", "−0.01", "–"]
     assert format.fixed(float("nan"), 2) == "nan"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("1", "1"),
+        ("0.125", "0.125"),
+        ("1.45468", "1.46"),  # never smaller than it is
+        ("2.6", "2.6"),
+        ("20", "20"),
+        ("0.00123456", "0.00123456"),
+        ("1000000", "1000000"),
+        (None, "–"),
+        ("as much as you like", "as much as you like"),  # a wish of a stranger's
+    ],
+)
+def test_an_epsilon_is_short_and_never_told_smaller_than_it_is(value: str | None, shown: str) -> None:
+    assert format.epsilon(value) == shown
+
+
+def test_a_delta_reads_alike_however_it_was_written() -> None:
+    assert [format.delta(text) for text in ("1e-6", "0.000001", "1E-06")] == ["10⁻⁶"] * 3
+    assert [format.delta(text) for text in ("2e-6", "0", "0.01", None, "NaN", "1e999999")] == [
+        *("2×10⁻⁶", "0", "0.01", "–", "NaN", "1e999999")
+    ]

@@ -6,8 +6,10 @@ from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
+import pytest
 
-from saibot.report.key_charts import MOST_BARS, MOST_POINTS, MapShapes, OverKeys, loaded_bars, over_keys
+from saibot.report.key_charts import MOST_BARS, MOST_POINTS, MapShapes, OverKeys, loaded_bars, over_keys, steps_around
+from saibot.report.picture import _light_colours
 
 
 def address(name: str) -> str:
@@ -55,7 +57,11 @@ def test_places_are_a_map_of_those_that_have_a_shape() -> None:
     assert drawn["data"]["url"] == "/static/world.json" and drawn["data"]["format"]["feature"] == "countries"
     rows = drawn["transform"][0]["from"]["data"]["values"]
     assert [(row["id"], row["value"]) for row in rows] == [(276, 1), (250, 3)]
-    assert drawn["encoding"]["color"]["scale"]["domain"] == [1, 3, 5], "the middle of all values is the pale colour"
+    scale = drawn["encoding"]["color"]["scale"]
+    assert scale["domain"] == [1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4.25, 4.75], "the middle of all values is pale"
+    assert len(scale["range"]) == len(scale["domain"]) + 1 and set(scale["range"]) <= {
+        f"@{name}" for name in _light_colours()
+    }
 
 
 def test_other_keys_are_bars_and_of_many_those_that_stand_out_from_their_noise() -> None:
@@ -79,3 +85,12 @@ def test_bars_of_a_factor_say_which_way_a_table_goes() -> None:
     rows = loaded_bars([("rain: mm", 0.8), ("sun: hours", -0.3)])["data"]["values"]
     assert [(row["share"], row["told"]) for row in rows] == [(0.8, "80 %"), (-0.3, "30 %")]
     assert loaded_bars([])["data"]["values"] == []
+
+
+@pytest.mark.parametrize("middle, reach", [(0.0, 1.0), (55.3, 12.7), (0.0194, 0.0031), (-1e6, 3e5), (0.0, 4.5)])
+def test_colours_of_a_map_change_at_round_numbers_that_reach_as_far_as_the_values(middle: float, reach: float) -> None:
+    ends = steps_around(middle, reach)
+    steps = np.diff(ends)
+    assert len(ends) == 8 and np.allclose(steps, steps[0]) and f"{steps[0]:.1e}"[0] in "125"
+    assert ends[0] - steps[0] <= middle - reach + steps[0] and ends[-1] + steps[0] >= middle + reach - steps[0]
+    assert all(len(f"{end:.12g}".replace("-", "").replace(".", "").strip("0")) <= 6 for end in ends)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from saibot.client import find_augmentation, local_request
 from saibot.estimate.factors import KeyTree, Readings
-from saibot.search import Corpus, SearchOptions
+from saibot.search import Corpus, SearchOptions, search
 from saibot.search.expected import Expectations
 from saibot.search.learning import learn
 from tests.support.shared_tables import DOMAIN, KEYS, providers_of, world
@@ -45,7 +45,7 @@ def test_what_shards_keep_beside_values_ranks_as_the_sketches_do_and_none_of_tho
     request = local_request(table, target="y", keys={"place": DOMAIN}, features=[])
 
     def expected() -> dict[str, float | None]:
-        ranked = find_augmentation(request, corpus, SearchOptions(rank="expected", steps=1)).result.ranked
+        ranked = search(request, corpus, SearchOptions(rank="expected", steps=1)).ranked
         return {entry.digest: entry.expected for entry in ranked}
 
     opened: list[str] = []

@@ -20,6 +20,8 @@ from saibot.search.sweep import sweep
 from saibot.semiring import Moments
 from saibot.sketch import KeyDomain
 
+from .conftest import rows_of
+
 D = 40
 DOMAIN = KeyDomain.of("keys", [f"k{i}" for i in range(D)], parents={"region": [f"r{i // 8}" for i in range(D)]})
 
@@ -189,3 +191,20 @@ def test_no_noise_however_large_makes_nan_or_r2_above_one(seed, log_noise, featu
     for column in (scores.gain, scores.lower, scores.deviation, scores.coefficient):
         assert np.isfinite(column).all()
     assert (scores.gain <= 1).all() and (scores.lower <= scores.gain + 1e-12).all()
+
+
+def test_how_far_a_search_is_moves_within_a_step_and_never_back(exact_corpus):
+    moments, values, names = world(others=20)
+    corpus = exact_corpus(DOMAIN, values[:8], names[:8])
+    padded = np.column_stack([values[8:], np.zeros(len(values) - 8)])
+    corpus.add_rows(view_id([DOMAIN.keys_digest]), rows_of(padded, names[8:]))  # a shard of its own
+    told: list[tuple[str, float | None]] = []
+    options = SearchOptions(steps=4, engine="threads", rank="usable")
+    result = search(ask(moments), corpus, options, progress=lambda *one: told.append(one))
+    assert len(result.steps) == 2
+    parts = [part for _, part in told if part is not None]
+    assert parts == sorted(parts) and parts[0] == 0 and parts[-1] <= 1
+    first = [(stage, part) for stage, part in told if stage.startswith("step 1:")]
+    assert len({part for stage, part in first if "scoring 22 candidates" in stage}) == 3, "it began, half way, and done"
+    assert len({part for stage, part in first if "explaining the first 22" in stage}) == 22
+    assert all(part is not None and part <= 0.25 for _, part in first), "a step of four is a quarter of the bar"

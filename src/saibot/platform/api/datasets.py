@@ -86,7 +86,9 @@ def list_datasets(
 
 
 @router.get(
-    "/facets", summary="How many datasets match, by domain and provider", responses=documented({200: schemas.Facets})
+    "/facets",
+    summary="How many datasets match, by domain, provider and feature",
+    responses=documented({200: schemas.Facets}),
 )
 def facets(
     caller: Asking, here: Here, q: Q = None, domain: Named = None, provider: Named = None, feature: Named = None

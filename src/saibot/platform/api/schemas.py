@@ -87,10 +87,16 @@ class ProviderCount(Shape):
     count: int
 
 
+class FeatureCount(Shape):
+    feature: str
+    count: int
+
+
 class Facets(Shape):
     total: int
     domains: list[DomainCount]
     providers: list[ProviderCount]
+    features: list[FeatureCount]
 
 
 class TrailEntry(Shape):

@@ -168,7 +168,7 @@ def _search(task: dict[str, Any], progress: Any) -> Result:
     corpus = AddableCorpus(Path(task["corpus"])).for_provider(task["account"]).without(task["hidden"])
     found = search(request, corpus, question.on(**task["on"]), progress=progress)
     progress("writing the result", 1.0)
-    return result_of(found, request, at_home=False)
+    return result_of(found, request, corpus, at_home=False)
 
 
 if __name__ == "__main__":

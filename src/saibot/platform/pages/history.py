@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from saibot.platform.pages.sketch_facts import SketchFacts, SketchReader
-from saibot.report.format import count, number
+from saibot.report.format import count, delta, epsilon, number
 
 COMPARED = 30  # versions; of earlier ones a page says when they were
 
@@ -53,4 +53,4 @@ def _rows(facts: SketchFacts) -> str:
 
 
 def _cost(facts: SketchFacts) -> str:
-    return "open" if facts.budget is None else f"ε {facts.budget['epsilon']}, δ {facts.budget['delta']}"
+    return "open" if facts.budget is None else f"ε {epsilon(facts.budget['epsilon'])}, δ {delta(facts.budget['delta'])}"

@@ -14,10 +14,10 @@ from markupsafe import Markup, escape
 from saibot.domains.naming import domain_name
 from saibot.platform.errors import NotFound
 from saibot.platform.pages.markdown import markdown_html, markdown_text
-from saibot.platform.pages.places import FILES as MAPS
-from saibot.platform.pages.places import map_file
 from saibot.report.html import environment
 from saibot.report.picture import STYLESHEET
+from saibot.report.places import FILES as MAPS
+from saibot.report.places import map_file
 
 STATIC = Path(__file__).parent / "static"
 

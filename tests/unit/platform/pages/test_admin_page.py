@@ -72,3 +72,23 @@ def test_budget_is_about_budgets(stocked: tuple[Platform, httpx.Client]) -> None
     platform, client = stocked
     words = text(client, "/budget", platform.accounts.create(ADMIN, "clinic", ["provider"]).token)
     assert "What clinic has published" in words and "tokens" not in words.lower()
+
+
+def test_an_admin_sees_what_is_in_quarantine_and_why(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path / "data", accept_unsafe=True, workers=1, log_level="error")
+    platform = open_platform(settings)
+    owner = platform.accounts.caller_of(platform.accounts.create(ADMIN, "clinic", ["provider"]).token)
+    found, _ = platform.accept(owner, (GOLDEN / "lookup-levels.saibot").read_bytes())
+    token = platform.first_admin_token
+    with running(app_of(platform)) as transport:
+        client = httpx.Client(transport=transport, base_url="http://platform.example")
+        assert "Nothing: every stored file is named by the database" in text(client, "/admin", token)
+        platform.shards.refused[found.digest] = "its keys do not fit their list."
+        stray = (GOLDEN / "union-laplace.saibot").read_bytes()
+        digest = "ab" * 32
+        platform.files.put(f"set-aside/ab/{digest}.saibot", stray)
+        words = text(client, "/admin", token)
+    assert "1 file set aside, 1 sketch not searchable" in words
+    assert f"{found.name} clinic Its keys do not fit their list. {found.digest[:12]}" in words
+    assert "saibot aside --restore DIGEST" in words and digest[:16] in words
+    platform.close()

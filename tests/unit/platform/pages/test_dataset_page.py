@@ -31,6 +31,6 @@ def test_a_page_tells_the_other_keys_and_the_total_where_the_sketch_says_so(tmp_
         assert "Budget ε 1" in old and "together have cost" not in old and "also by" not in old
         first = page("v2-lookup-levels")
         assert "also by port_weekday" in first
-        assert "all sketches of this account together have cost ε 1, δ 1e-6" in first
+        assert "all sketches of this account together have cost ε 1, δ 10⁻⁶" in first
         second = page("v2-semiring-composite")
-        assert "also by day" in second and "together have cost ε 1.45468, δ 1e-6" in second
+        assert "also by day" in second and "together have cost ε 1.46, δ 10⁻⁶" in second

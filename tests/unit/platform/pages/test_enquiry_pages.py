@@ -53,7 +53,7 @@ def test_an_enquiry_from_its_form_to_the_answer(tmp_path: Path, named: Callable[
         sent = send(form, form, **FIELDS, understood="yes").headers["location"]
         place = sent.removesuffix("?done=enquired")
         assert "You ask clinic for more" in (shown := words(client.get(sent).text)) and "age, beds" in shown
-        assert "ε 2, δ 1e-6" in shown and "Grant a dataset" not in shown
+        assert "ε 2, δ 10⁻⁶" in shown and "Grant a dataset" not in shown
 
         sign_in("ben")
         assert client.get(place).status_code == 404 and "stays" not in words(client.get("/enquiries").text)

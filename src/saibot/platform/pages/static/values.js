@@ -6,7 +6,7 @@ const box = document.querySelector("[data-values]");
 const scroller = box.querySelector(".rows");
 const table = scroller.querySelector("table");
 const body = table.tBodies[0];
-const figure = box.querySelector("figure[data-chart]");
+const figures = [...box.querySelectorAll("figure[data-chart]")];
 const field = box.querySelector("input[type=search]");
 const columns = table.tHead.rows[0].cells.length;
 const asked = { feature: box.dataset.feature, sort: box.dataset.sort, down: box.dataset.down === "1", keys: field.value };
@@ -143,10 +143,12 @@ box.querySelector(".picks")?.addEventListener("click", async (event) => {
   field.form.elements.feature.value = asked.feature;
   table.tHead.querySelector("[data-of-unit]").textContent = link.dataset.unit && `(${link.dataset.unit})`;
   ask();
-  const spec = await answer(address("/chart"));
+  const specs = await answer(address("/charts"));
   if (asked.feature !== link.dataset.pick) return;  // another one was clicked meanwhile
-  document.getElementById(figure.dataset.chart).textContent = JSON.stringify(spec);
-  dispatchEvent(new CustomEvent("saibot:redraw", { detail: figure }));
+  for (const figure of figures) {
+    document.getElementById(figure.dataset.chart).textContent = JSON.stringify(specs[figure.dataset.chart]);
+    dispatchEvent(new CustomEvent("saibot:redraw", { detail: figure }));
+  }
 });
 
 show();

@@ -18,6 +18,7 @@ from saibot.wire import Token
 TOKENS = 500
 TRAIL = 50
 SEARCHES = 20
+ASIDE = 50
 
 
 def show(visit: Visit) -> Response:
@@ -33,6 +34,8 @@ def show(visit: Visit) -> Response:
         this_token=visit.caller.token,
         queue=visit.platform.searches.by_status(visit.caller),
         searches=visit.platform.searches.list(visit.caller, None, SEARCHES).items,
+        aside=visit.platform.list_set_aside(ASIDE + 1)[:ASIDE],
+        unusable=_unusable(visit),
         disk=_disk(visit.platform.settings.data),
         free=shutil.disk_usage(visit.platform.settings.data).free,
         elsewhere=visit.platform.settings.database is not None or visit.platform.settings.files is not None,
@@ -62,6 +65,22 @@ def _accounts(visit: Visit, tokens: list[Token]) -> list[dict[str, Any]]:
             "datasets": datasets.get(name, 0),
         })  # fmt: skip
     return made
+
+
+def _unusable(visit: Visit) -> list[dict[str, str]]:
+    """Published sketches that searches cannot use, with the reason: what their datasets are called where they still are."""
+    reasons = dict(list(visit.platform.shards.refused.items())[:ASIDE])
+    known = {dataset["digest"]: dataset for dataset in visit.platform.catalog.latest(visit.caller, list(reasons))}
+    return [
+        {
+            "digest": digest,
+            "reason": reason,
+            "name": known[digest]["name"] if digest in known else "",
+            "id": known[digest]["id"] if digest in known else "",
+            "provider": known[digest]["provider"] if digest in known else "",
+        }
+        for digest, reason in reasons.items()
+    ]
 
 
 def _disk(data: Path) -> list[tuple[str, int]]:

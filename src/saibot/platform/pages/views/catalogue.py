@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from typing import Any, cast
 from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from saibot.domains.naming import domain_name
-from saibot.platform.catalog import SORTS, Filter, Sort
+from saibot.platform.catalog import FACETS, SORTS, Filter, Sort
+from saibot.platform.describe import plain
 from saibot.platform.pages.visit import Visit
 from saibot.platform.pagination import read_cursor, write_cursor
 
@@ -45,7 +45,7 @@ def show(visit: Visit) -> Response:
         here="catalogue",
         items=items,
         total=visit.platform.catalog.tables(visit.caller, filter),
-        facets=_facets(facets, items, query),
+        facets=_facets(facets, query),
         chosen=[
             {"title": TITLES[name], "value": SHOWN_AS.get(name, str)(asked[name]), "href": address(query | {name: ""})}
             for name in TITLES
@@ -70,20 +70,16 @@ def _item(document: dict[str, Any]) -> dict[str, Any]:
     return document | {"key_counts": list(dict.fromkeys(counts[:1] + counts[-1:]))}
 
 
-def _facets(found: dict[str, Any], items: list[dict[str, Any]], query: dict[str, str]) -> list[dict[str, Any]]:
-    """Key domains and providers with counts; features of the datasets on this page, the most common first."""
-    features = Counter(feature["name"] for item in items for feature in item["features"])
-    common = [(name, None) for name, _ in sorted(features.items(), key=lambda each: (-each[1], each[0]))]
-    values: dict[str, list[tuple[str, int | None]]] = {
-        "domain": [(entry["domain"], entry["count"]) for entry in found["domains"]],
-        "provider": [(entry["provider"], entry["count"]) for entry in found["providers"]],
-        "feature": list(common),
-    }
+def _facets(found: dict[str, Any], query: dict[str, str]) -> list[dict[str, Any]]:
+    """Key domains, providers and features with counts, the most common first: some in sight, the others behind `more`."""
+    values = {name: [(entry[name], entry["count"]) for entry in found[f"{name}s"]] for name in TITLES}
     made = []
     for name, title in TITLES.items():
         chosen = query.get(name, "")
-        rows = [(value, count) for value, count in values[name] if value != chosen]
-        count = next((count for value, count in values[name] if value == chosen), None)
+        # Features are counted without case, as they are looked up; what was chosen may be written otherwise.
+        same = plain(chosen) if name == "feature" else chosen
+        rows = [(value, count) for value, count in values[name] if value != same]
+        count = next((count for value, count in values[name] if value == same), None)
         if chosen:
             rows.insert(0, (chosen, count))
         choices = [
@@ -96,5 +92,6 @@ def _facets(found: dict[str, Any], items: list[dict[str, Any]], query: dict[str,
             }
             for value, count in rows
         ]
-        made.append({"title": title, "choices": choices[:SHOWN], "more": choices[SHOWN:]})
+        cut = len(values[name]) >= FACETS  # rarer ones are found by their names
+        made.append({"title": title, "choices": choices[:SHOWN], "more": choices[SHOWN:], "cut": cut})
     return made

@@ -13,12 +13,12 @@ from saibot.domains.naming import domain_name
 from saibot.platform.catalog import Filter
 from saibot.platform.errors import NotFound
 from saibot.platform.key_domains import KeyDomainFacts, SharedKnowledge
-from saibot.platform.pages.places import shapes_of
 from saibot.platform.pages.render import asset
 from saibot.platform.pages.visit import Visit
 from saibot.report.charts import Spec
 from saibot.report.key_charts import OverKeys, loaded_bars, over_keys
 from saibot.report.key_table import KINDS, KeyTable
+from saibot.report.places import shapes_of
 from saibot.report.spreadsheet import safe_file_name
 from saibot.search.corpus import SHARED
 

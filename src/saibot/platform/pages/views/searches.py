@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import datetime
 
 from starlette.responses import Response
 
 from saibot.platform.api import searches as api
 from saibot.platform.clock import today
+from saibot.platform.errors import NotFound
+from saibot.platform.pages.render import asset
 from saibot.platform.pages.visit import Visit, in_thread
 from saibot.platform.pagination import read_cursor, write_cursor
-from saibot.report.html import report_html
+from saibot.report.comparison import SideBySide, compare_views
+from saibot.report.exploring import explore_view
+from saibot.report.html import comparison_html, report_html
 from saibot.report.result import ResultView, file_name, result_csv, view_result
 from saibot.wire import Search
 
@@ -37,7 +42,7 @@ def show(visit: Visit) -> Response:
     search = visit.platform.searches.show(visit.caller, visit.request.path_params["id"])
     own = search.requester == visit.caller.name
     if search.status == "done" and own:
-        return visit.page("result.html", here="searches", search=search, view=_view(visit))
+        return _result(visit, search)
     return visit.page(
         "search.html",
         here="searches",
@@ -45,6 +50,25 @@ def show(visit: Visit) -> Response:
         over=search.over,
         own=own,
         days=visit.platform.settings.result_days,
+    )
+
+
+def _result(visit: Visit, search: Search) -> Response:
+    view = _view(visit)
+    explored = explore_view(view, epsilon=_epsilon(visit), files=asset)
+    picks = [
+        {"epsilon": each, "href": f"/searches/{search.id}?epsilon={each:g}#budgets", "chosen": each == explored.epsilon}
+        for each in explored.epsilons
+    ]
+    return visit.page(
+        "result.html",
+        here="searches",
+        search=search,
+        view=view,
+        explored=explored,
+        budget_picks=picks,
+        residuals_href=f"/searches/{search.id}/residuals.csv",
+        others=[other for other in _done(visit) if other.id != search.id],
     )
 
 
@@ -76,6 +100,47 @@ def as_report(visit: Visit) -> Response:
     return _download(report_html(view.result, created=today()).encode(), view, ".html", "text/html")
 
 
+def residuals(visit: Visit) -> Response:
+    """What is left unexplained of every key."""
+    view = _view(visit)
+    return _download(explore_view(view, files=asset).residuals_csv().encode("utf-8-sig"), view, "-by-key.csv", "text/csv")
+
+
+def choose_other(visit: Visit) -> Response:
+    """From the form of a result to the page that compares it with the chosen one."""
+    id, other = visit.request.path_params["id"], visit.request.query_params.get("with", "")
+    for wanted in (id, other):
+        visit.platform.searches.show(visit.caller, wanted)  # an error page where there is none
+    return visit.go(f"/searches/{id}/compare/{other}")
+
+
+def compare(visit: Visit) -> Response:
+    """Two results of the visitor's own, side by side."""
+    first, second, comparison = _compared(visit)
+    return visit.page("comparison.html", here="searches", first=first, second=second, comparison=comparison)
+
+
+def compare_file(visit: Visit) -> Response:
+    """The same as a report or a table, to take along."""
+    kind = visit.request.path_params["kind"]
+    _, _, comparison = _compared(visit)
+    if kind == "html":
+        content, type = comparison_html(comparison, created=today()), "text/html"
+    elif kind == "csv":
+        content, type = "\ufeff" + comparison.csv(), "text/csv"
+    else:
+        raise NotFound("there is no such file.", hint="A comparison is there as HTML and as CSV.")
+    named = f'attachment; filename="{comparison.file_name("." + kind)}"'
+    return Response(content.encode(), media_type=type, headers=ALONE | {"content-disposition": named})
+
+
+def _compared(visit: Visit) -> tuple[Search, Search, SideBySide]:
+    ids = [visit.request.path_params[name] for name in ("id", "other")]
+    first, second = (visit.platform.searches.show(visit.caller, id) for id in ids)
+    views = [view_result(json.loads(visit.platform.searches.result(visit.caller, id))) for id in ids]
+    return first, second, compare_views(views[0], views[1], ("A", "B"))
+
+
 def to_dataset(visit: Visit) -> Response:
     """A result names sketches by digest; this leads to the dataset, as long as it is published."""
     return visit.go(f"/datasets/{visit.platform.catalog.id_of(visit.caller, visit.request.path_params['digest'])}")
@@ -83,6 +148,21 @@ def to_dataset(visit: Visit) -> Response:
 
 def _view(visit: Visit) -> ResultView:
     return view_result(json.loads(visit.platform.searches.result(visit.caller, visit.request.path_params["id"])))
+
+
+def _epsilon(visit: Visit) -> float | None:
+    """The budget that somebody asks about; what is no number is nobody's question."""
+    try:
+        asked = float(visit.request.query_params.get("epsilon", ""))
+    except ValueError:
+        return None
+    return asked if math.isfinite(asked) and asked > 0 else None
+
+
+def _done(visit: Visit) -> list[Search]:
+    """The visitor's own searches that have a result, latest first."""
+    listed = visit.platform.searches.list(visit.caller, None, LIMIT).items
+    return [search for search in listed if search.status == "done" and search.requester == visit.caller.name]
 
 
 def _download(content: bytes, view: ResultView, suffix: str, kind: str) -> Response:

@@ -7,6 +7,7 @@ links and the same form lead to the page again.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,13 +16,13 @@ from starlette.responses import JSONResponse, Response
 
 from saibot.platform.errors import NotFound
 from saibot.platform.key_values import FeatureByKey, ValuesByKey
-from saibot.platform.pages.places import shapes_of
 from saibot.platform.pages.render import asset
 from saibot.platform.pages.visit import Visit
-from saibot.report.charts import Spec
+from saibot.report.explore_charts import Drawn
 from saibot.report.format import count, with_error
-from saibot.report.key_charts import OverKeys, over_keys
+from saibot.report.key_charts import OverKeys, over_keys, places
 from saibot.report.key_table import KINDS, KeyTable
+from saibot.report.places import shapes_of
 from saibot.report.spreadsheet import safe_file_name
 
 FIRST = 50  # rows in the page itself
@@ -65,7 +66,7 @@ def section(id: str, found: ValuesByKey, query: Mapping[str, str]) -> dict[str, 
         "after": (
             _address(id, asked | {"feature": feature.name, "start": start + FIRST}) if start + FIRST < len(order) else None
         ),
-        "chart": _chart(found, feature),
+        "charts": _charts(found, feature),
         "kind": _drawn(found, feature).kind,
         "factors": found.factors,
     }
@@ -81,11 +82,12 @@ def rows(visit: Visit) -> Response:
     return JSONResponse({"total": len(order), "start": start, "rows": some}, headers={"cache-control": "no-store"})
 
 
-def chart(visit: Visit) -> Response:
-    """The specification of a feature's chart."""
+def charts(visit: Visit) -> Response:
+    """The specifications of a feature's charts, by their ids in the page."""
     found = _found(visit)
     feature = found.feature(visit.request.query_params.get("feature"))
-    return JSONResponse(_chart(found, feature), headers={"cache-control": "no-store"})
+    drawn = {one.id: one.spec for one in _charts(found, feature)}
+    return JSONResponse(drawn, headers={"cache-control": "no-store"})
 
 
 def download(visit: Visit) -> Response:
@@ -159,8 +161,29 @@ def _drawn(found: ValuesByKey, feature: FeatureByKey) -> OverKeys:
     )
 
 
-def _chart(found: ValuesByKey, feature: FeatureByKey) -> Spec:
-    return over_keys(_drawn(found, feature), asset)
+def _charts(found: ValuesByKey, feature: FeatureByKey) -> list[Drawn]:
+    """One, with the corpus's values in it; of places two maps of one scale, for a map has room for one value of a place."""
+    drawn = _drawn(found, feature)
+    words = "Values over the keys; the table below has the numbers."
+    if drawn.shapes is None or drawn.better is None:
+        return [Drawn("values-chart", "", words, over_keys(drawn, asset))]
+    both = {"values-chart": ("The sketch alone", drawn.values), "better-chart": ("With the corpus", drawn.better)}
+    reach = max(float(np.nanmax(np.abs(values - drawn.middle))) for _, values in both.values())
+    return [
+        Drawn(
+            id,
+            title,
+            words,
+            places(
+                replace(drawn, values=values, errors=drawn.errors if id == "values-chart" else None, better=None),
+                drawn.shapes,
+                asset(drawn.shapes.file),
+                middle=drawn.middle,
+                reach=reach,
+            ),
+        )
+        for id, (title, values) in both.items()
+    ]
 
 
 def _asked(query: Mapping[str, str]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ import pytest
 
 from saibot.domains import named_domain
 from saibot.platform.errors import NotFound
-from saibot.platform.pages.places import map_file, shapes_of
 from saibot.platform.pages.render import static_file
+from saibot.report.places import map_file, shapes_of
 
 
 @pytest.mark.parametrize(
