@@ -86,6 +86,7 @@ class Corpus:
         self._contents = self._index.contents()
         self._shards: dict[str, ShardRows] = {}
         self.hidden: frozenset[str] = frozenset()  # digests of sketches that whoever asks may not know of
+        self.verified: frozenset[str] = frozenset()  # providers that an admin of the platform has verified
         self._factors: dict[str, SharedFactors] = {}
         self._domains: dict[str, KeyDomain] = {}  # by digest, those with coarser levels
         self._provider: str | None = None
@@ -140,9 +141,15 @@ class Corpus:
         found.hidden, found._shards = frozenset(digests), {}
         return found
 
+    def with_verified(self, providers: Collection[str]) -> Self:
+        """The same corpus, of which these providers are known to be verified."""
+        found = self.for_provider(self._provider)
+        found.verified = frozenset(providers)
+        return found
+
     def __reduce__(self) -> tuple[object, ...]:
         """Copied and pickled as the folder that it is: it is opened again, elsewhere too."""
-        return _opened_for, (type(self), self.folder, self._provider, self.hidden)
+        return _opened_for, (type(self), self.folder, self._provider, self.hidden, self.verified)
 
     def shards(self, id: str) -> list[ShardRows]:
         """The shards of one key domain, mapped."""
@@ -525,5 +532,7 @@ def _entry(sketch: Sketch, providers: Mapping[str, str] | None) -> SketchEntry:
     return SketchEntry(sketch.header.dataset.name, whose, signer, payload_of(sketch), implausible(sketch))
 
 
-def _opened_for(kind: type[Corpus], folder: Path, provider: str | None, hidden: frozenset[str]) -> Corpus:
-    return kind(folder).for_provider(provider).without(hidden)
+def _opened_for(
+    kind: type[Corpus], folder: Path, provider: str | None, hidden: frozenset[str], verified: frozenset[str]
+) -> Corpus:
+    return kind(folder).for_provider(provider).without(hidden).with_verified(verified)

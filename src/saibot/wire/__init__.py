@@ -11,6 +11,7 @@ from saibot.wire.domain import Domain
 from saibot.wire.enquiry import DatasetGrant, Enquire, Enquiry, EnquiryGrant, EnquiryRefusal
 from saibot.wire.factors import FactorsEntry
 from saibot.wire.options import InvalidOption, Question, SearchOptions
+from saibot.wire.provider import AccountKey, EarlierKey, Flag, KeyChallenge, NewKey, ProviderStanding
 from saibot.wire.rankings import RANKINGS, Ranking
 from saibot.wire.related import Discovered, JoinsWith, Related, UnionsWith, Unrelated
 from saibot.wire.result import Dropped, Entry, Identity, Measured, NewColumn, Result, Step
@@ -22,6 +23,7 @@ __all__ = [
     "RANKINGS",
     "About",
     "Account",
+    "AccountKey",
     "Change",
     "CorpusEntry",
     "Dataset",
@@ -29,6 +31,7 @@ __all__ = [
     "Discovered",
     "Domain",
     "Dropped",
+    "EarlierKey",
     "Enquire",
     "Enquiry",
     "EnquiryGrant",
@@ -36,14 +39,18 @@ __all__ = [
     "Entry",
     "ErrorFacts",
     "FactorsEntry",
+    "Flag",
     "Identity",
     "InvalidOption",
     "JoinKeyPart",
     "JoinsWith",
     "Judged",
+    "KeyChallenge",
     "Measured",
     "NewColumn",
+    "NewKey",
     "NewToken",
+    "ProviderStanding",
     "Question",
     "Ranking",
     "Related",
