@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
+import zlib
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -51,6 +53,22 @@ def renamed(sketch: Sketch, name: str, **changes: Any) -> Sketch:
     facts = sketch.header.dataset.model_copy(update={"name": name, "title": "Mine", "description": ""})
     changed = {"dataset": facts, "signature": None, "digest": None, "created": "2020-01-01"} | changes
     return replace(sketch, header=sketch.header.model_copy(update=changed)).sealed()
+
+
+_draws = itertools.count(1)
+
+
+def drawn_anew(sketch: Sketch, mark: str | None = None) -> Sketch:
+    """The same sketch but for the last digits of one number: another release, as far as anybody can see.
+
+    One that has not been seen yet, or the one that goes with a mark.
+    """
+    last = next(_draws) * 2.0**-36 if mark is None else zlib.crc32(mark.encode()) * 2.0**-44
+    if sketch.levels:
+        values = sketch.levels[0].values.copy()
+        values[0, 0] += last
+        return with_numbers(sketch, values)
+    return with_numbers(sketch, order1=np.array(sketch.whole(1)) + last)
 
 
 def with_numbers(sketch: Sketch, values: np.ndarray | None = None, **blocks: np.ndarray) -> Sketch:

@@ -28,6 +28,7 @@ from saibot.cli import (
     grants,
     init,
     inspect,
+    key,
     ledger,
     login,
     open_table,
@@ -35,6 +36,7 @@ from saibot.cli import (
     plan,
     preview,
     privatize,
+    providers,
     publish,
     report,
     reproduce,
@@ -59,10 +61,10 @@ app = typer.Typer(
 )
 PANELS = {
     "Start here": (demo,),
-    "Providers": (init, plan, preview, privatize, inspect, ledger, publish, grants, collect),
+    "Providers": (init, plan, preview, privatize, inspect, ledger, publish, grants, key, collect),
     "Individuals": (contribute,),
     "Requesters": (split, discover, search, searches, report, augment, federate, synthesize, enquiries, pack),
-    "Platforms": (serve, login, datasets, domains, open_table, token, backup, set_aside),
+    "Platforms": (serve, login, datasets, providers, domains, open_table, token, backup, set_aside),
     "Checking us": (audit, bench, reproduce),
 }
 for panel, modules in PANELS.items():

@@ -13,7 +13,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -37,7 +37,7 @@ from saibot.search.corpus import Corpus, PreparedValues
 from saibot.search.index import FILE as INDEX
 from saibot.search.index import CorpusIndex
 from saibot.search.learning import is_due
-from saibot.sketch import SUFFIX, KeyDomain
+from saibot.sketch import SUFFIX, KeyDomain, PublicKey
 from saibot.wire import FactorsEntry
 
 BATCH = 256
@@ -208,8 +208,9 @@ class Shards:
             return self._learn() if is_mine else []  # else another server learns
 
     def _learn(self) -> list[str]:
+        in_use = (datasets.c.state == "live") & datasets.c.copy_of.is_(None)
         with self._database.read() as connection:
-            rows = connection.execute(select(datasets.c.digest, datasets.c.provider).where(datasets.c.state == "live")).all()
+            rows = connection.execute(select(datasets.c.digest, datasets.c.provider).where(in_use)).all()
         providers = {row.digest: row.provider for row in rows}
         task = {"folder": str(self.folder), "providers": providers, "teachers": sorted(self._teachers())}
         outcome = self._teacher.run(
@@ -228,6 +229,7 @@ class Shards:
     def _teachers(self) -> set[str]:
         """Digests of the sketches that may teach."""
         may = (datasets.c.state == "live") & (datasets.c.visibility == "public") & datasets.c.teaches
+        may &= datasets.c.copy_of.is_(None)  # a copy teaches nothing that its original does not
         with self._database.read() as connection:
             return {row.digest for row in connection.execute(select(datasets.c.digest).where(may))}
 
@@ -299,18 +301,32 @@ class Shards:
             numbers = {row.dataset for row in rows}
             every = select(versions.c.digest).where(versions.c.dataset.in_(numbers))
             touched = {row.digest for row in connection.execute(every)}
-            found = select(datasets.c.digest, datasets.c.state).join(versions, versions.c.dataset == datasets.c.number)
+            found = select(datasets.c.digest, datasets.c.state, datasets.c.copy_of, datasets.c.provider, versions.c.signer)
+            found = found.join(versions, versions.c.dataset == datasets.c.number)
             found = found.where(versions.c.digest.in_(touched), datasets.c.digest == versions.c.digest)
-            current = {row.digest for row in connection.execute(found) if row.state == "live"}
+            in_use = [row for row in connection.execute(found) if row.state == "live" and row.copy_of is None]
+            current = {row.digest: (row.provider, row.signer) for row in in_use}  # of copies the original counts
         new = [row.digest for row in rows if row.version == row.latest and row.digest in current]
+        new = list(dict.fromkeys(new))
+        self._apply(remove=(touched - current.keys()) | self._stale({digest: current[digest] for digest in new}))
         for digest in new:
             self._place(digest)
-        self._apply(add=new, remove=touched - current)  # the others are versions that a later one replaces
+        self._apply(add=new, providers={digest: current[digest][0] for digest in new})
         with self._database.write() as connection:
             for row in rows:
                 done = update(versions).where(versions.c.dataset == row.dataset, versions.c.version == row.version)
                 connection.execute(done.values(packed=True))
         return len(rows)
+
+    def _stale(self, current: dict[str, tuple[str, str | None]]) -> set[str]:
+        """Sketches that are packed as another provider's, or as signed by another key."""
+        packed = CorpusIndex(self.folder).entries(current)
+        signers = {digest: None if key is None else PublicKey.read(key).fingerprint for digest, (_, key) in current.items()}
+        return {
+            digest
+            for digest, entry in packed.items()
+            if (entry.provider, entry.signer) != (current[digest][0], signers[digest])
+        }
 
     def _place(self, digest: str) -> None:
         """Put a stored sketch where the corpus keeps sketches: a link, or a copy of a remote one."""
@@ -331,6 +347,7 @@ class Shards:
         add: Collection[str] = (),
         remove: Collection[str] = (),
         install: Sequence[PreparedValues] = (),
+        providers: Mapping[str, str] | None = None,
     ) -> None:
         if not add and not remove and not install:
             return
@@ -338,11 +355,13 @@ class Shards:
             raise RuntimeError("another platform has taken the database: packing stops here")
         if self._size <= SMALL:
             self._packing = self._packing or Packing(self.folder)
-            answer: dict[str, Any] = self._packing.apply(add=list(add), remove=list(remove), install=install)
+            terms: dict[str, Any] = {"add": list(add), "remove": list(remove), "providers": providers or {}}
+            answer: dict[str, Any] = self._packing.apply(**terms, install=install)
         else:
             self._packing = None
             values = [asdict(one) for one in install]
-            task = {"pack": {"folder": str(self.folder), "add": list(add), "remove": list(remove), "install": values}}
+            change = {"add": list(add), "remove": list(remove), "install": values, "providers": dict(providers or {})}
+            task = {"pack": {"folder": str(self.folder)} | change}
             outcome = self._worker.run(task, progress=lambda *_: None, cancelled=lambda: False, seconds=SECONDS)
             if outcome.status != "done":
                 raise RuntimeError("the process that packs did not finish")
@@ -363,7 +382,11 @@ class Shards:
             if not all((self.folder / "shards" / name).is_file() for name in named):
                 raise InvalidInput("a shard is missing.")
             named |= {f"{digest}{SUFFIX}" for digest in corpus.digests}
+            if not corpus.tells_providers:
+                raise InvalidInput("an earlier version packed it, which did not say whose sketches are.")
         except (InvalidInput, FileNotFoundError):
+            if self._shared is not None:
+                self._shared.forget()
             self._start_over()
             return Corpus(self.folder)
         for part in ("shards", "sketches"):
@@ -384,7 +407,8 @@ class Shards:
         have = set(corpus.digests)
         self._size = len(have)
         with self._database.read() as connection:
-            rows = connection.execute(select(datasets.c.number, datasets.c.digest).where(datasets.c.state == "live")).all()
+            in_use = (datasets.c.state == "live") & datasets.c.copy_of.is_(None)
+            rows = connection.execute(select(datasets.c.number, datasets.c.digest).where(in_use)).all()
         self._apply(remove=have - {row.digest for row in rows})
         missing = [row.number for row in rows if row.digest not in have]
         if missing:

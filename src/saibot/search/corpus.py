@@ -34,7 +34,7 @@ from saibot.search.index import NOBODY, VERSION, CorpusIndex, Learned, SketchEnt
 from saibot.search.key_lists import KeyListFiles
 from saibot.search.key_maps import key_id
 from saibot.search.packed_rows import pack, pack_for_all, plain_rows, shared_rows
-from saibot.search.shard import OPEN, ShardRows, concatenate, open_shard, write_shard
+from saibot.search.shard import OPEN, PROVIDER, ShardRows, concatenate, open_shard, write_shard
 from saibot.search.shared_factors import SharedFactors, read_factors
 from saibot.sketch import (
     SUFFIX,
@@ -280,10 +280,16 @@ class Corpus:
             self._change(rows, sketches=new)
         return refused
 
-    def add_rows(self, id: str, rows: ShardRows) -> None:
-        """Values that are lookup values already, for benchmarks and experiments."""
-        named = dict(zip(rows.text["digest"].tolist(), rows.text["dataset"].tolist(), strict=True))
-        new = {digest: SketchEntry(name) for digest, name in named.items() if digest not in self._names}
+    def add_rows(self, id: str, rows: ShardRows, providers: Mapping[str, str] | None = None) -> None:
+        """Values that are lookup values already, for benchmarks and experiments; `providers` by digest, or nobody's."""
+        digests, whose = rows.text["digest"].tolist(), providers or {}
+        named = dict(zip(digests, rows.text["dataset"].tolist(), strict=True))
+        new = {d: SketchEntry(name, whose.get(d, NOBODY)) for d, name in named.items() if d not in self._names}
+        if whose:
+            numbers = self._index.numbered(set(whose.values()))
+            self.__dict__.pop("provider_numbers", None)
+            of_rows = np.array([[numbers[whose.get(digest, NOBODY)]] for digest in digests], np.float32)
+            rows = replace(rows, extra=rows.extra | {PROVIDER: of_rows})
         self._change([(id, rows)], sketches=new)
 
     def remove(self, digest: str) -> bool:

@@ -33,15 +33,15 @@ class ProviderStanding(Shape):
     """What a platform says of a provider. In a folder of sketches a provider is a key, and nobody speaks for it."""
 
     name: str = Field(description="The account; in a folder the fingerprint of the key that signed.")
-    verified: bool = Field(False, description="Whether an admin of the platform has verified who this is.")
+    verified: bool = Field(default=False, description="Whether an admin of the platform has verified who this is.")
     verified_since: str | None = None
-    since: str | None = Field(None, description="When it first published something here.")
+    since: str | None = Field(default=None, description="When it first published something here.")
     datasets: int = Field(description="How many of its datasets the caller may know of.")
-    key: KeyText | None = Field(None, description="The public key that its sketches are signed with.")
-    fingerprint: str | None = Field(None, description="Of that key, for people to compare.")
+    key: KeyText | None = Field(default=None, description="The public key that its sketches are signed with.")
+    fingerprint: str | None = Field(default=None, description="Of that key, for people to compare.")
     earlier_keys: tuple[EarlierKey, ...] = ()
     known_as: str | None = Field(
-        None,
+        default=None,
         exclude_if=lambda name: name is None,
         description="By whose name this machine knows the key, from an earlier look at a platform.",
     )

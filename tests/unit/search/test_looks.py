@@ -1,4 +1,4 @@
-"""The correction for many looks is by provider: one provider's candidates cost the others one share, however many they are."""
+"""The correction for many looks is by provider: one provider's candidates cost the others one share, however many."""
 
 from __future__ import annotations
 

@@ -45,6 +45,14 @@ def test_one_number_that_was_changed_is_another_release() -> None:
     assert payload_of(with_numbers(sketch, values)) != payload_of(sketch)
 
 
+def test_two_public_tables_with_the_same_values_at_other_keys_are_two() -> None:
+    """A ranking and another one: the same numbers 1 to n, in another order."""
+    sketch = read_sketch(content_of("v2-open-levels"))
+    table = sketch.levels[0]
+    turned = replace(sketch, levels=(LevelTable(table.keys, table.values[::-1].copy()), *sketch.levels[1:]))
+    assert payload_of(turned) != payload_of(sketch)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_of_few_keys_of_simulated_noise_and_of_open_tables_all_numbers_count(name: str) -> None:
     sketch = read_sketch(content_of(name))

@@ -102,7 +102,8 @@ async def events(caller: Asking, here: Here, id: SearchId) -> Response:
 )
 def result(caller: Asking, here: Here, id: SearchId) -> Response:
     """To its requester alone, until it expires."""
-    return Response(here.searches.result(caller, id), headers={"Cache-Control": "no-store"}, media_type="application/json")
+    content = here.result(caller, id).text()
+    return Response(content, headers={"Cache-Control": "no-store"}, media_type="application/json")
 
 
 @router.delete(

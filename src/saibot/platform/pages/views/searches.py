@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 
 from starlette.responses import Response
@@ -62,8 +61,8 @@ async def cancel(visit: Visit) -> Response:
 
 
 def as_json(visit: Visit) -> Response:
-    content = visit.platform.searches.result(visit.caller, visit.request.path_params["id"])
-    return _download(content, _view(visit), ".json", "application/json")
+    view = _view(visit)
+    return _download(view.result.text().encode(), view, ".json", "application/json")
 
 
 def as_csv(visit: Visit) -> Response:
@@ -82,7 +81,7 @@ def to_dataset(visit: Visit) -> Response:
 
 
 def _view(visit: Visit) -> ResultView:
-    return view_result(json.loads(visit.platform.searches.result(visit.caller, visit.request.path_params["id"])))
+    return view_result(visit.platform.result(visit.caller, visit.request.path_params["id"]))
 
 
 def _download(content: bytes, view: ResultView, suffix: str, kind: str) -> Response:
