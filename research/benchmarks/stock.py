@@ -1,7 +1,8 @@
 """A platform with very many datasets, made quickly: real sketch files and shards, rows written in bulk.
 
-A few tables are privatised; every dataset is one of these sketches under a name, title and digest of its own. Nothing of
-this goes through the platform's doors, which are what is measured afterwards.
+A few tables are privatised; every dataset is one of these sketches under a name, title and digest of its own, and with a
+last digit of its own, so that none is a copy of another. Nothing of this goes through the platform's doors, which are what
+is measured afterwards.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +35,7 @@ from saibot.search.corpus import Corpus
 from saibot.search.key_maps import key_id
 from saibot.search.packed_rows import pack
 from saibot.search.shard import ShardRows
-from saibot.sketch import SUFFIX, Sketch, write_sketch
+from saibot.sketch import SUFFIX, LevelTable, Sketch, payload_of, write_sketch
 from saibot.wire import Dataset
 
 DOMAINS, KEYS, ROWS = 20, 100, 4000
@@ -107,7 +109,10 @@ def fill(settings: Settings, *, stored: int, clients: int, tell: Callable[[str, 
 
 def renamed(base: Sketch, name: str, title: str) -> Sketch:
     dataset = base.header.dataset.model_copy(update={"name": name, "title": title})
-    sketch = Sketch(base.header.model_copy(update={"dataset": dataset}), base.levels).sealed()
+    values = base.levels[0].values.copy()
+    values[0, 0] += zlib.crc32(name.encode()) * 2.0**-44
+    levels = (LevelTable(base.levels[0].keys, values), *base.levels[1:])
+    sketch = Sketch(base.header.model_copy(update={"dataset": dataset}), levels).sealed()
     sketch.__dict__["plan"] = base.plan  # the same, and costly to check a hundred thousand times
     return sketch
 
@@ -153,6 +158,7 @@ def _store(platform: Platform, corpus: Corpus, bases: list[Sketch], packed: list
     rng = random.Random(numbers.start)
     rows: dict[Any, list[dict[str, Any]]] = {datasets: [], versions: [], terms: []}
     digests: list[list[tuple[str, str]]] = [[] for _ in bases]
+    whose: dict[str, str] = {}
     for number in numbers:
         which = number % len(bases)
         sketch = renamed(bases[which], f"set-{number:06d}", title(rng))
@@ -161,7 +167,8 @@ def _store(platform: Platform, corpus: Corpus, bases: list[Sketch], packed: list
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
         os.link(path, corpus.folder / "sketches" / f"{sketch.digest}{SUFFIX}")
-        _describe(rows, sketch, number + 1, f"agency-{rng.randrange(PROVIDERS):03d}", len(content), rng)
+        whose[sketch.digest] = f"agency-{rng.randrange(PROVIDERS):03d}"
+        _describe(rows, sketch, number + 1, whose[sketch.digest], len(content), rng)
         digests[which].append((sketch.digest, sketch.header.dataset.name))
     with platform.database.write() as connection:
         for table in (datasets, versions, terms):
@@ -171,7 +178,7 @@ def _store(platform: Platform, corpus: Corpus, bases: list[Sketch], packed: list
             continue_numbers(connection, datasets)
     for base, own, named in zip(bases, packed, digests, strict=True):
         assert base.header.key is not None
-        corpus.add_rows(key_id(base.header.key), _repeated(own, named))
+        corpus.add_rows(key_id(base.header.key), _repeated(own, named), whose)
 
 
 def _describe(
@@ -210,7 +217,7 @@ def _describe(
         }
     )
     entry = {"dataset": number, "version": 1, "digest": sketch.digest, "bytes": size, "published": published}
-    rows[versions].append(entry | {"account": provider, "packed": True})
+    rows[versions].append(entry | {"account": provider, "packed": True, "payload": payload_of(sketch)})
     rows[terms] += [{"term": term, "dataset": number} for term in sorted(terms_of(header, provider))]
 
 

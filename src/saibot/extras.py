@@ -14,7 +14,7 @@ from pathlib import Path
 from saibot.errors import InvalidInput
 
 _BRINGS = {
-    "local": ("datasketch", "duckdb", "ibis", "pandas", "scipy", "sqlglot"),
+    "local": ("cryptography", "datasketch", "duckdb", "ibis", "pandas", "scipy", "sqlglot"),
     "provider": ("opendp",),
     "platform": (
         *("alembic", "cachetools", "fastapi", "httptools", "markdown_it", "multipart", "prometheus_client"),

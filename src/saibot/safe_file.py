@@ -18,15 +18,15 @@ def write_safely(path: Path, content: bytes | memoryview, *, public: bool = Fals
         temporary.write_bytes(content)
 
 
-def create_safely(path: Path, content: bytes | memoryview) -> None:
-    """A public file under a name that is free; a name that is taken stays as it is, whoever was faster."""
+def create_safely(path: Path, content: bytes | memoryview, *, public: bool = True) -> None:
+    """A file under a name that is free; a name that is taken stays as it is, whoever was faster."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
+        os.chmod(name, 0o644 if public else 0o600)
         try:
             os.link(name, path)
         except FileExistsError:

@@ -31,8 +31,9 @@ from saibot.platform.service import Platform, open_platform
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
-from saibot.sketch import KeyDomain, write_sketch
-from saibot.wire import Question
+from saibot.sketch import KeyDomain, SigningKey, read_sketch, signed, write_sketch
+from saibot.sketch.signing import account_proof
+from saibot.wire import NewKey, Question
 from tests.support.serving import ADMIN, listening, signed_in
 from tests.support.shared_tables import world
 
@@ -140,12 +141,22 @@ class Site:
     platform: Platform
     tokens: dict[str, str]
     sketches: Path
+    keys: dict[str, SigningKey] = field(default_factory=dict)  # of those who sign
 
     def caller(self, name: str) -> Caller:
         return self.platform.accounts.caller_of(self.tokens[name])
 
     def publish(self, name: str, file: str, **options: Any) -> str:
-        return str(self.platform.accept(self.caller(name), self.sketch(file), **options)[0].id)
+        content = self.sketch(file)
+        if name in self.keys:
+            content = write_sketch(signed(read_sketch(content), self.keys[name]))
+        return str(self.platform.accept(self.caller(name), content, **options)[0].id)
+
+    def bind_key(self, name: str) -> None:
+        """From now on this account signs."""
+        self.keys[name], asked = SigningKey.new(), self.platform.providers.challenge(self.caller(name))
+        proof = self.keys[name].sign(account_proof(asked.challenge, name))
+        self.platform.providers.bind(self.caller(name), NewKey(key=self.keys[name].public.text, proof=proof))
 
     def sketch(self, file: str) -> bytes:
         return (self.sketches / f"{file}.saibot").read_bytes()
@@ -186,12 +197,15 @@ def site(sketches: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     tokens = {name: platform.accounts.create(ADMIN, name, roles).token for name, roles in ACCOUNTS.items()}
     assert platform.first_admin_token is not None
     made = Site("", platform, tokens | {"admin": platform.first_admin_token}, sketches)
+    for name in ("weather-service", "delta"):
+        made.bind_key(name)
     made.publish("port-authority", "planes")
     made.publish("delta", "dl")
     made.publish("american", "aa", visibility="restricted")
     made.publish("united", "ua")
     made.publish("weather-service", "weather-airport")
     made.publish("weather-service", "weather-day")
+    platform.verify(made.caller("admin"), "weather-service")
     with listening(app_of(platform)) as made.address:
         yield made
 

@@ -52,7 +52,7 @@ def result(page: Page, site: Any) -> None:
 def nothing_found(page: Page, site: Any) -> None:
     """A result whose every candidate was dropped."""
     id = site.found_by("ana")
-    path = site.platform.searches.folder / id / "result.json"
+    path = site.platform.searches._files.folder / id / "result.json"
     document = json.loads(path.read_bytes())
     dropped = [{"reason": "its gain is not clear of its noise", "count": document["candidates"], "examples": []}]
     changed = {"steps": [], "columns": [], "dropped": dropped, "model": None, "stopped": "no gain is clear of its noise"}
@@ -118,8 +118,23 @@ def refused_token(page: Page, site: Any) -> None:
 def report(page: Page, site: Any) -> None:
     from saibot.report.html import report_html
 
-    document = json.loads(site.platform.searches.result(site.caller("united"), site.found_by("united")))
-    page.set_content(report_html(document, created="2013-12-31"))
+    found = site.platform.result(site.caller("united"), site.found_by("united"))
+    page.set_content(report_html(found, created="2013-12-31"))
+
+
+def copied(page: Page, site: Any) -> None:
+    """Delta's flights under another name, and with more rows than their counts have; published once."""
+    from saibot.platform.catalog import Filter
+    from saibot.sketch import read_sketch, write_sketch
+    from tests.support.fabricating import renamed
+
+    newcomer = site.caller("newcomer")
+    if not site.platform.catalog.list(newcomer, Filter(provider="newcomer")).items:
+        sketch = read_sketch(site.sketch("dl"))
+        rows = {"invariants": {"rows": 10**9}}
+        plan = sketch.header.plan | {"request": sketch.header.plan["request"] | {"rows": 10**9}}
+        site.platform.accept(newcomer, write_sketch(renamed(sketch, "all-flights", plan=plan, **rows)))
+    dataset("newcomer")(page, site)
 
 
 def enquiry(page: Page, site: Any) -> None:
@@ -199,6 +214,7 @@ SCENES: dict[str, tuple[str | None, Scene]] = {
     "sign-in": (None, at("/sign-in")),
     "sign-in-refused": (None, refused_token),
     "not-found": (None, at("/datasets/nowhere")),
+    "dataset-copy": (None, copied),  # the last: from now on it is there
 }
 
 

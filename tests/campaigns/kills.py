@@ -38,6 +38,7 @@ from saibot.search.corpus import Corpus
 from saibot.sketch import read_sketch, write_sketch
 from saibot.wire import Question
 from tests.campaigns.faults import clock_ahead, tear_the_log, with_more_tables
+from tests.support.fabricating import drawn_anew
 from tests.support.forging import content_of
 
 PROVIDER = Caller("clinic", frozenset({"provider", "requester"}), "t-clinic")
@@ -80,7 +81,7 @@ class Journal:
 def named_sketch(name: str) -> bytes:
     sketch = read_sketch(content_of("lookup-levels"))
     facts = sketch.header.dataset.model_copy(update={"name": name})
-    return write_sketch(replace(sketch, header=sketch.header.model_copy(update={"dataset": facts})).sealed())
+    return write_sketch(drawn_anew(replace(sketch, header=sketch.header.model_copy(update={"dataset": facts})), name))
 
 
 # ------------------------------------------------------------------------------------------------ comparing

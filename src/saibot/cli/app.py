@@ -31,6 +31,7 @@ from saibot.cli import (
     grants,
     init,
     inspect,
+    key,
     ledger,
     login,
     open_table,
@@ -38,6 +39,7 @@ from saibot.cli import (
     plan,
     preview,
     privatize,
+    providers,
     publish,
     report,
     reproduce,
@@ -62,10 +64,13 @@ app = typer.Typer(
 )
 PANELS = {
     "Start here": (demo, completion),
-    "Providers": (init, plan, preview, privatize, inspect, ledger, publish, grants, collect),
+    "Providers": (init, plan, preview, privatize, inspect, ledger, publish, grants, key, collect),
     "Individuals": (contribute,),
-    "Requesters": (split, ask_page, discover, search, searches, report, compare, augment, federate, synthesize, enquiries, pack),
-    "Platforms": (serve, login, datasets, domains, open_table, token, backup, set_aside),
+    "Requesters": (
+        *(split, ask_page, discover, search, searches, report),
+        *(compare, augment, federate, synthesize, enquiries, pack),
+    ),
+    "Platforms": (serve, login, datasets, providers, domains, open_table, token, backup, set_aside),
     "Checking us": (audit, bench, reproduce),
 }
 for panel, modules in PANELS.items():

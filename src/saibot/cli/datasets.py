@@ -13,7 +13,7 @@ from saibot.report.format import number
 from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
-    from saibot.wire import ShownDataset
+    from saibot.wire import Dataset, ShownDataset
 
 
 OPEN = "open: exact, no privacy cost"
@@ -53,8 +53,8 @@ def datasets(
     rows = [
         [
             one.id,
-            shown(one.provider),
-            shown(one.name),
+            shown(one.provider) + (" (verified)" if one.verified else ""),
+            shown(one.name) + _marks(one),
             shown(describe_key(one)),
             shown(", ".join(feature.name for feature in one.features)),
             "–" if one.rows is None else f"{one.rows:,}",
@@ -66,6 +66,8 @@ def datasets(
     if mine:  # all of one provider: the room goes to the names
         columns, rows = [columns[0], *columns[2:]], [[row[0], *row[2:]] for row in rows]
     print_table(f"datasets at {opened.url}", columns, rows, right=range(len(columns) - 2, len(columns)), whole=(0,))
+    if any(one.flags for one in listed):
+        typer.echo("!: something about it is hard to believe; `saibot datasets ID` says what.")
     if more:
         typer.echo(f"and more: --limit {2 * limit}, or narrow the list with --query, --domain or --feature.")
     elif not listed:
@@ -75,7 +77,7 @@ def datasets(
 def _show(one: ShownDataset) -> None:
     facts = [
         ("id", one.id),
-        ("provider", one.provider),
+        ("provider", f"{one.provider} ({'verified by an admin' if one.verified else 'not verified'})"),
         ("name", one.name),
         ("title", one.title),
         ("description", one.description),
@@ -90,6 +92,9 @@ def _show(one: ShownDataset) -> None:
         ("mechanism", f"{one.mechanism}, layout {one.layout}"),
         ("visibility", one.visibility + (f", until {day(one.expires)}" if one.expires else "")),
         ("version", f"{one.version}, published {day(one.published)}, digest {one.digest[:12]}, {one.bytes:,} bytes"),
+        ("signed", "by nobody" if one.signer is None else f"with the key {one.signer}"),
+        ("copy of", "a dataset that is not for you to see" if one.copy_of == "" else one.copy_of or ""),
+        *(("doubt", flag.text) for flag in one.flags),
     ]
     print_table("dataset", ["", ""], [[name, shown(value)] for name, value in facts if value])
     profile = {entry["name"]: entry for entry in (one.profile or {}).get("features", [])}
@@ -105,6 +110,10 @@ def _show(one: ShownDataset) -> None:
         rows,
         right=(3, 4, 5),
     )
+
+
+def _marks(one: Dataset) -> str:
+    return (" (copy)" if one.copy_of is not None else "") + (" !" if one.flags else "")
 
 
 def _limits(lower: float | None, upper: float | None) -> str:

@@ -28,7 +28,7 @@ def inspect(
     """Show header, plan, assumptions and private profile of SKETCH. Needs no platform and costs no budget."""
     from saibot.errors import InvalidInput, InvalidSketch
     from saibot.estimate import profile
-    from saibot.sketch import read_sketch
+    from saibot.sketch import implausible, read_sketch
 
     if not sketch.is_file():
         raise InvalidSketch(f"there is no sketch {sketch}.")
@@ -39,7 +39,9 @@ def inspect(
         found = None  # a centred scatter has no profile
     if json:
         header: dict[str, Any] = read.header.model_dump(mode="json")
-        print_json({"header": header, "profile": found.to_json() if found else None})
+        flags = [{"code": flag.code, "text": flag.text} for flag in implausible(read)]
+        told = {"header": header, "profile": found.to_json() if found else None, "signer": _signer(read), "flags": flags}
+        print_json(told)
         return
     _show_header(read)
     if read.plan is not None:
@@ -49,6 +51,8 @@ def inspect(
 
 
 def _show_header(sketch: Sketch) -> None:
+    from saibot.sketch import implausible
+
     header = sketch.header
     facts = [
         ["dataset", f"{header.dataset.name}  {header.dataset.title}".strip()],
@@ -73,8 +77,30 @@ def _show_header(sketch: Sketch) -> None:
         ["assumes", _assumptions(sketch)],
         ["created", header.created],
         ["digest", sketch.digest],
+        ["signed", _signed(sketch)],
+        *(["doubt", flag.text] for flag in implausible(sketch)),
     ]
     print_table("sketch", ["", ""], facts)
+
+
+def _signer(sketch: Sketch) -> dict[str, str | bool | None] | None:
+    """Who signed it, and what this machine knows of that key; the signature was checked when the file was read."""
+    from saibot.client import KnownSigners, SigningKeys
+    from saibot.sketch import signer_of
+
+    key = signer_of(sketch.header)
+    if key is None:
+        return None
+    own = key in {one.public for one in SigningKeys().read()}
+    return {"fingerprint": key.fingerprint, "own": own, "known_as": KnownSigners().name_of(key.fingerprint)}
+
+
+def _signed(sketch: Sketch) -> str:
+    found = _signer(sketch)
+    if found is None:
+        return "by nobody, as far as this saibot can tell"
+    who = "your own" if found["own"] else found["known_as"] or "which this machine has not met"
+    return f"with the key {found['fingerprint']}, {who}"
 
 
 def _protection(header: Header) -> list[list[str]]:

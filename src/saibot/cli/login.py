@@ -38,16 +38,20 @@ def login(
         if account is None:
             platform.healthy()
     path = Config.read().logged_in(url, token).write()
+    key = _signing_key() if account is not None and "provider" in account.roles else None
     if json:
         print_json({
             "platform": url,
             "name": account.name if account else None,
             "roles": list(account.roles) if account else [],
             "config": str(path),
+            "key": key,
         })  # fmt: skip
         return
     who = f"as {account.name} ({', '.join(account.roles)})" if account else "without a token"
     typer.echo(f"logged in to {url} {who}; kept in {path}")
+    if key is not None:
+        typer.echo(f"what you publish is signed with the key {key}: `saibot key show`")
     if token is not None and url.startswith("http://") and not at_home(url):
         typer.echo("note: this address is not encrypted: on the way there, others can read the token. Prefer https.")
 
@@ -69,6 +73,17 @@ def logout(
         print_json({"platform": url, "config": str(path)})
     else:
         typer.echo(f"forgot the token for {url}")
+
+
+def _signing_key() -> str | None:
+    """The fingerprint of the key that a provider signs with, made now; none where the extra that publishes is missing."""
+    try:
+        import cryptography  # noqa: F401
+    except ModuleNotFoundError:  # it is made at the first `saibot publish`
+        return None
+    from saibot.client import SigningKeys
+
+    return SigningKeys().current().public.fingerprint
 
 
 def _token(file: Path | None) -> str:

@@ -62,6 +62,8 @@ def pack(
             typer.echo(f"packed {path} ({dataset})")
         for path, dataset in packed.known:
             typer.echo(f"known already: {path} ({dataset})")
+        for path, dataset, other in packed.copies:
+            typer.echo(f"left out: {path} ({dataset}) has the numbers of {other}: a copy counts once")
         if packed.refused:
             print_table("refused", ["sketch", "reason"], [[path, reason] for path, reason in packed.refused])
         for note in packed.notes:
@@ -77,7 +79,7 @@ def pack(
                 "confirmed the sources. --trust-open says that you do."
             )
         typer.echo(f"{corpus} holds {plural(len(packed_into), 'sketch', 'sketches')}.")
-    if not packed.added and not packed.known:
+    if not packed.added and not packed.known and not packed.copies:
         raise InvalidInput("no sketch was packed.", hint="`saibot inspect SKETCH` says more about each.")
     if packed.refused:
         raise typer.Exit(1)

@@ -35,7 +35,7 @@ def search_at_home(
     options: SearchOptions,
     slice_of: str | None,
     *,
-    provider: str | None,
+    account: str | None,
     json: bool,
 ) -> Augmented:
     from saibot.client import Requester
@@ -51,7 +51,7 @@ def search_at_home(
             model=asked.model,
             family=asked.family,
             domain=slice_of,
-            provider=provider,
+            account=account,
             options=options,
             name=asked.train.stem,
             progress=tell,

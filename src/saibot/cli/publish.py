@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
 from saibot.cli.open_table import publish_open
 from saibot.cli.show import JsonOption, print_json, progress
+
+if TYPE_CHECKING:
+    from saibot.wire import Dataset
 
 
 def add_to(app: typer.Typer) -> None:
@@ -173,7 +176,16 @@ def _publish_sketches(
         return
     for path, dataset in zip(sketches, done, strict=True):
         typer.echo(f"published {path} as {dataset.id} ({shown(dataset.name)}, version {dataset.version})")
+        tell_doubts(dataset)
     typer.echo(f"next: `saibot datasets {done[-1].id}` shows it as others see it; `saibot withdraw ID` takes it back.")
+
+
+def tell_doubts(dataset: Dataset) -> None:
+    """What others are told beside a dataset, for whoever has just published it."""
+    if dataset.copy_of is not None:
+        typer.echo(f"note: these very numbers are there already ({dataset.copy_of or 'hidden'}): this is listed as a copy")
+    for flag in dataset.flags:
+        typer.echo(f"note: others are told that {shown(flag.text)}")
 
 
 def withdraw(

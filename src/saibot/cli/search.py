@@ -61,9 +61,17 @@ def search(
         str | None, typer.Option("--slice", metavar="DOMAIN", help="With --local: fetch only what has this key domain.")
     ] = None,
     provider: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only datasets of this provider: an account of the platform; with --corpus, the fingerprint of a key. "
+            "Repeatable.",
+        ),
+    ] = None,
+    verified: Annotated[bool, option_of("verified", "--verified")] = DEFAULT.verified,
+    account: Annotated[
         str | None,
         typer.Option(
-            metavar="ACCOUNT",
             help="With --local: the account you publish with, so that your own sketches improve nothing that you are "
             "judged by. Default: the one that is logged in.",
         ),
@@ -121,6 +129,8 @@ def search(
         gain=gain,  # type: ignore[arg-type]  # it checks that itself
         whole_datasets=whole_datasets,
         shown=max(shown, 50),
+        providers=tuple(provider or ()),
+        verified=verified,
         engine=engine,  # type: ignore[arg-type]  # it checks that itself
         master=master,
     )
@@ -134,7 +144,7 @@ def search(
     else:
         with open_connection(platform) as opened:
             answer = (
-                search_at_home(opened, asked, options, slice_of, provider=provider, json=json)
+                search_at_home(opened, asked, options, slice_of, account=account, json=json)
                 if local
                 else search_there(opened, asked, options, epsilon=epsilon, delta=delta, wait=wait, json=json)
             )

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from saibot.client.exact_request import local_request
     from saibot.client.job import Job
     from saibot.client.kept import Kept
+    from saibot.client.known_signers import KnownSigners
     from saibot.client.model import LinearModel
     from saibot.client.open_tables import open_sketches
     from saibot.client.packing import Packed, pack_sketches
@@ -43,12 +44,13 @@ if TYPE_CHECKING:
     from saibot.client.provider import Provider
     from saibot.client.remote_corpus import Published
     from saibot.client.requester import Requester
+    from saibot.client.signing_keys import SigningKeys
     from saibot.client.sketch_request import private_request
     from saibot.client.synthesizing import synthesize
     from saibot.client.values import ValueSource
     from saibot.search import Corpus, SearchOptions, SearchRequest
     from saibot.search.units import KeyColumn
-    from saibot.wire import Account, Dataset, Domain, Enquiry, NewToken, Search, Token
+    from saibot.wire import Account, Dataset, Domain, Enquiry, NewToken, ProviderStanding, Search, Token
 
 __all__ = [
     "Account",
@@ -63,6 +65,7 @@ __all__ = [
     "Job",
     "Kept",
     "KeyColumn",
+    "KnownSigners",
     "LinearModel",
     "NewToken",
     "NotAllowed",
@@ -73,12 +76,14 @@ __all__ = [
     "PlatformError",
     "PlatformUnreachable",
     "Provider",
+    "ProviderStanding",
     "Published",
     "Requester",
     "Search",
     "SearchFailed",
     "SearchOptions",
     "SearchRequest",
+    "SigningKeys",
     "SketchCache",
     "Token",
     "ValueSource",
@@ -116,6 +121,7 @@ _WHERE = {
     "saibot.client.exact_request": ("local_request",),
     "saibot.client.job": ("Job",),
     "saibot.client.kept": ("Kept",),
+    "saibot.client.known_signers": ("KnownSigners",),
     "saibot.client.model": ("LinearModel",),
     "saibot.client.open_tables": ("open_sketches",),
     "saibot.client.packing": (
@@ -126,6 +132,7 @@ _WHERE = {
     "saibot.client.provider": ("Provider",),
     "saibot.client.remote_corpus": ("Published",),
     "saibot.client.requester": ("Requester",),
+    "saibot.client.signing_keys": ("SigningKeys",),
     "saibot.client.sketch_request": ("private_request",),
     "saibot.client.synthesizing": ("synthesize",),
     "saibot.client.values": ("ValueSource",),
@@ -141,6 +148,7 @@ _WHERE = {
         "Domain",
         "Enquiry",
         "NewToken",
+        "ProviderStanding",
         "Search",
         "Token",
     ),

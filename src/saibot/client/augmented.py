@@ -20,6 +20,7 @@ from saibot.client.judging import judge
 from saibot.client.keys import request_key
 from saibot.client.model import FittedModel, LinearModel
 from saibot.client.saved import read_result
+from saibot.client.standing import by_known_names, with_standings
 from saibot.client.tables import numbers, read_columns, with_columns, write_augmented
 from saibot.client.values import ValueSource, looked_up
 from saibot.domains.aligning import percent
@@ -55,20 +56,21 @@ def find_augmentation(
     options: SearchOptions | None = None,
     *,
     strategy: Strategy | None = None,
-    provider: str | None = None,
+    account: str | None = None,
     progress: Callable[[str, float | None], None] = lambda stage, part: None,
 ) -> Augmented:
     """Search a corpus with a request of either kind.
 
-    `provider` is the name that the requester publishes under, if it does: its own sketches then help no value that its
+    `account` is the name that the requester publishes under, if it does: its own sketches then help no value that its
     request is judged by. By default it is who published a dataset of the request's name.
     """
-    own = provider or owner(corpus, request.own)
+    own = account or owner(corpus, request.own)
     asked = request
     if request.modelling is not None:
         _check_modelled(options or SearchOptions(), strategy)
     if isinstance(request, LocalRequest) and options is not None and options.gain == "known":
         asked = with_own_average(request)
+    options = None if options is None else by_known_names(options, corpus)
     found = search(asked, corpus.for_provider(own), options, strategy=strategy, progress=progress)
     if asked is not request and found.final is not None:
         without = replace(found.table, moments=request.train) if found.table is not None else None
@@ -76,7 +78,7 @@ def find_augmentation(
         found = replace(found, first=first, final=final, table=without, notes=(*found.notes, BEYOND))
     own_kind = isinstance(request, LocalRequest) and not request.model.linear
     told = replace(found, first=None, final=None) if own_kind else found
-    result = result_of(told, request, corpus.for_provider(own), at_home=True)
+    result = with_standings(result_of(told, request, corpus.for_provider(own), at_home=True), corpus)
     if not isinstance(request, LocalRequest):
         return Augmented(result, corpus)
     family = request.model.family.name

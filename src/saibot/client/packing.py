@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from saibot.domains import DomainRegistry
 from saibot.errors import InvalidInput, InvalidSketch
 from saibot.search import Corpus
 from saibot.search.learning import learn as learn_factors
-from saibot.sketch import SUFFIX, KeyDomain, Sketch, read_sketch
+from saibot.sketch import SUFFIX, KeyDomain, Sketch, payload_of, read_sketch, signer_of
 
 
 @dataclass
@@ -23,6 +23,7 @@ class Packed:
     added: list[tuple[str, str]] = field(default_factory=list)  # path, dataset
     known: list[tuple[str, str]] = field(default_factory=list)  # in the corpus before
     refused: list[tuple[str, str]] = field(default_factory=list)  # path, reason
+    copies: list[tuple[str, str, str]] = field(default_factory=list)  # path, dataset, of which dataset; not packed
     notes: list[str] = field(default_factory=list)
     shared: list[tuple[str, int, int]] = field(default_factory=list)  # key domain, sketches, causes in common; learned now
 
@@ -34,6 +35,7 @@ class Packed:
             "added": [{"sketch": path, "dataset": dataset} for path, dataset in self.added],
             "known": [{"sketch": path, "dataset": dataset} for path, dataset in self.known],
             "refused": [{"sketch": path, "reason": reason} for path, reason in self.refused],
+            "copies": [{"sketch": path, "dataset": dataset, "of": other} for path, dataset, other in self.copies],
             "notes": self.notes,
             "shared": [{"domain": name, "sketches": count, "factors": rank} for name, count, rank in self.shared],
             "open": {"sketches": self.open_tables, "teach": self.open_teach},
@@ -45,6 +47,7 @@ def pack_sketches(
     sketches: Iterable[Path],
     *,
     domains: Sequence[KeyDomain] = (),
+    providers: Mapping[str, str] | None = None,
     unsafe: bool = False,
     learn: bool = True,
     trust_open: bool = False,
@@ -55,7 +58,8 @@ def pack_sketches(
     `domains` are kept with the corpus: with them, coarser key levels can be used. Sketches with simulated noise or a
     preparation that was not paid for are refused unless `unsafe`. With `learn`, what the sketches of a key domain have in
     common improves the values of each. Open tables teach nothing, because nobody has checked their sources, unless
-    `trust_open` says so for all of them.
+    `trust_open` says so for all of them. A provider is whoever signed, or by digest whom `providers` names: the accounts of
+    a platform. Of sketches with the same numbers one is packed, a signed one before those that nobody has signed.
     """
     corpus = Corpus.open_or_create(folder)
     if domains:
@@ -63,9 +67,9 @@ def pack_sketches(
         for domain in domains:
             registry.register(domain)
     packed = Packed()
-    good = _good(sketches, set(corpus.digests), packed, unsafe=unsafe)
+    good = _originals(_good(sketches, set(corpus.digests), packed, unsafe=unsafe), corpus, packed)
     parents = _parents(good, Domains(corpus, domains), packed)
-    refused = {entry.digest: entry.reason for entry in corpus.add((sketch for _, sketch in good), parents)}
+    refused = {entry.digest: entry.reason for entry in corpus.add((sketch for _, sketch in good), parents, providers)}
     if learn:
         packed.open_tables = sum(len(corpus.open_with(id)) for id in corpus.key_ids)
         packed.open_teach = trust_open
@@ -99,6 +103,25 @@ def _good(sketches: Iterable[Path], known: set[str], packed: Packed, *, unsafe: 
             known.add(sketch.digest)
             good.append((path, sketch))
     return good
+
+
+def _originals(good: list[tuple[Path, Sketch]], corpus: Corpus, packed: Packed) -> list[tuple[Path, Sketch]]:
+    """Without those that have the numbers of another one under another name: that one is signed, or older, or there."""
+    there = corpus.payloads()
+    signed = {digest for digest, entry in corpus.entries(there.values()).items() if entry.signer is not None}
+    names = {payload: corpus.name_of(digest) for payload, digest in there.items()}
+    found: list[tuple[Path, Sketch]] = []
+    for path, sketch in sorted(good, key=lambda one: (signer_of(one[1].header) is None, one[1].header.created)):
+        payload, name = payload_of(sketch), sketch.header.dataset.name
+        if signer_of(sketch.header) is not None and payload in there and there[payload] not in signed:
+            corpus.remove(there.pop(payload))  # what was there is the copy
+            packed.notes.append(f"{names.pop(payload)} has the numbers of {path}, which is signed: it was taken out")
+        if payload in names:
+            packed.copies.append((str(path), name, names[payload]))
+        else:
+            names[payload] = name
+            found.append((path, sketch))
+    return found
 
 
 def _parents(good: Iterable[tuple[Path, Sketch]], domains: Domains, packed: Packed) -> dict[str, KeyDomain]:

@@ -23,6 +23,7 @@ from saibot.wire import (
     Domain,
     FactorsEntry,
     NewToken,
+    ProviderStanding,
     Related,
     Search,
     ShownDataset,
@@ -92,6 +93,28 @@ class Platform:
     def revoke_token(self, id: str) -> None:
         """End a token at once (admin)."""
         self.wire.send("DELETE", f"/v1/tokens/{quote(id, safe='')}")
+
+    # -------------------------------------------------------------------------------------------- providers
+
+    def providers(self) -> Iterator[ProviderStanding]:
+        """Who has published what: verified or not, since when, how many datasets, with which key."""
+        return (read_answer(ProviderStanding, item) for item in self.wire.pages("/v1/providers"))
+
+    def provider(self, name: str) -> ProviderStanding:
+        """How one provider stands."""
+        return read_answer(ProviderStanding, self.wire.json("GET", _provider_path(name)))
+
+    def verify(self, name: str) -> ProviderStanding:
+        """Say that an account is who its name says (admin), after having made sure by other means."""
+        return read_answer(ProviderStanding, self.wire.json("PUT", f"{_provider_path(name)}/verified"))
+
+    def take_verification(self, name: str) -> ProviderStanding:
+        """Take that back (admin)."""
+        return read_answer(ProviderStanding, self.wire.json("DELETE", f"{_provider_path(name)}/verified"))
+
+    def take_key(self, name: str) -> ProviderStanding:
+        """Take an account's signing key back (admin), which is lost, or which somebody else has: it may bind another one."""
+        return read_answer(ProviderStanding, self.wire.json("DELETE", f"{_provider_path(name)}/key"))
 
     # -------------------------------------------------------------------------------------------- domains
 
@@ -164,6 +187,10 @@ def read_domain_file(path: Path, *, id: str, version: int = 1) -> KeyDomain:
     from saibot.privatize.domain_file import read_domain
 
     return read_domain(path, id=id, version=version)
+
+
+def _provider_path(name: str) -> str:
+    return f"/v1/providers/{quote(name, safe='')}"
 
 
 def _domain_path(id: str, version: int) -> str:

@@ -23,6 +23,7 @@ from saibot.client.privatizing import (
     release_request,
     warn,
 )
+from saibot.client.signing_keys import SigningKeys, bind_key
 from saibot.client.sketch_request import is_sketch, open_sketch
 from saibot.domains import generated_domain
 from saibot.errors import InvalidInput
@@ -42,13 +43,25 @@ class Provider:
     """`Provider(platform)`: plan, privatize, publish, withdraw.
 
     Charges go to this machine's ledger, the one that `saibot ledger` shows, so that shell and Python spend from one cap.
-    Give another folder, or a `Ledger`, to keep several ledgers, each about other individuals.
+    Give another folder, or a `Ledger`, to keep several ledgers, each about other individuals. What is published is signed
+    with this machine's key (`saibot key show`), or with `keys`, which becomes the account's at first use; `sign=False` does
+    not sign it.
     """
 
-    def __init__(self, platform: Platform, ledger: Ledger | Path | str | None = None, *, note: Note | None = None) -> None:
+    def __init__(
+        self,
+        platform: Platform,
+        ledger: Ledger | Path | str | None = None,
+        *,
+        note: Note | None = None,
+        keys: SigningKeys | None = None,
+        sign: bool = True,
+    ) -> None:
         self.platform = platform
         self.ledger = open_ledger(ledger)
         self.note = note  # called with sentences for the provider alone; by default they are Python warnings
+        self.keys = (keys or SigningKeys()) if sign else None
+        self._bound = False
 
     def privatize(
         self,
@@ -170,7 +183,7 @@ class Provider:
     def _send(
         self, sketch: Sketch | Path | str, card: CardLike | None, visibility: str | None, expires: str | None
     ) -> Dataset:
-        checked = _checked(sketch, card, visibility)
+        checked = self._signed(_checked(sketch, card, visibility))
         if card is not None:
             self.register_domains(card, checked)
         answer = self.platform.wire.json(
@@ -182,6 +195,16 @@ class Provider:
             repeatable=True,  # the platform knows a sketch by its digest
         )
         return read_answer(Dataset, answer)
+
+    def _signed(self, sketch: Sketch) -> Sketch:
+        """With this machine's signature, whose key is the account's from the first time on."""
+        if self.keys is None or sketch.header.version == 1:  # which has no room for one
+            return sketch
+        made = self.keys.sign(sketch)
+        if not self._bound:
+            bind_key(self.platform, self.keys)
+            self._bound = True
+        return made
 
     def publish_open(
         self,

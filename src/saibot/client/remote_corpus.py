@@ -22,6 +22,7 @@ from saibot.client.answers import Progress
 from saibot.client.cache import SketchCache
 from saibot.client.errors import NotFound, PlatformError, PlatformUnreachable
 from saibot.client.kept import Kept
+from saibot.client.known_signers import KnownSigners
 from saibot.client.packing import Packed, pack_sketches
 from saibot.client.platform import Platform
 from saibot.client.transport import PASSING
@@ -30,8 +31,8 @@ from saibot.domains.finding import spelled_out
 from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
 from saibot.search import Corpus
 from saibot.search.shared_factors import SharedFactors
-from saibot.sketch import Header, KeyDomain, KeyPart, Sketch, read_sketch
-from saibot.wire import CorpusEntry, NewColumn
+from saibot.sketch import Header, KeyDomain, KeyPart, Sketch, read_sketch, signer_of
+from saibot.wire import CorpusEntry, NewColumn, ProviderStanding
 
 AT_ONCE = 8  # downloads
 LARGEST_FACTORS = 1 << 28  # bytes; a hundred thousand keys with a dozen factors take 60 MB
@@ -44,10 +45,12 @@ class Published:
     platform made itself. After a search at home the platform would learn the choice from it; `Kept` asks nobody.
     """
 
-    def __init__(self, platform: Platform, cache: SketchCache | None = None) -> None:
+    def __init__(self, platform: Platform, cache: SketchCache | None = None, signers: KnownSigners | None = None) -> None:
         self.platform = platform
         self.kept = Kept(cache)
         self.cache = self.kept.cache
+        self.signers = signers or KnownSigners()
+        self.standings: dict[str, ProviderStanding] = {}  # of the platform's providers, when a slice was last brought
         self._place = hashlib.sha256(platform.url.encode()).hexdigest()[:16]
 
     # ---------------------------------------------------------------------------------- a source of values
@@ -114,6 +117,7 @@ class Published:
         """The corpus, or the slice with one key domain, ready to be searched here; and what to know about it."""
         progress("asking what is published", None)
         items = {item.digest: item for item in self.platform.manifest(domain)}
+        self.standings = self._standings()
         if not items:
             narrowed = f" with the key domain {domain!r}" if domain else ""
             raise InvalidInput(
@@ -121,21 +125,48 @@ class Published:
             )
         paths, notes = self._download(items.values(), progress)
         headers = _headers(paths)
+        notes += self._pass_over_unsigned(items, paths, headers)
+        notes += self.signers.meet(self.platform.url, self.standings.values())
         self._bring_domains(headers.values(), progress)
         factors = self._bring_factors(progress)
         folder = self.cache.folder / "slices" / f"{self._place}-{hashlib.sha256((domain or '').encode()).hexdigest()[:16]}"
         progress("packing", None)
-        corpus, packed = self._packed(folder, paths, headers)
+        corpus, packed = self._packed(folder, paths, headers, {item.digest: item.provider for item in items.values()})
         for shared in factors:
             learned = corpus.learned(shared.key)
             if shared.key in corpus.key_ids and (learned is None or learned.version != shared.version):
                 corpus.adopt(shared)
         notes += [f"a sketch was passed over: {reason}" for _, reason in packed.refused]
-        return corpus, (*notes, *packed.notes)
+        notes += [f"{name} has the numbers of {other}, and is counted once" for _, name, other in packed.copies]
+        verified = {name for name, standing in self.standings.items() if standing.verified}
+        return corpus.with_verified(verified), (*notes, *packed.notes)
+
+    def _standings(self) -> dict[str, ProviderStanding]:
+        """How all providers of the platform stand; nothing is known of those of an old one."""
+        try:
+            return {standing.name: standing for standing in self.platform.providers()}
+        except NotFound:
+            return {}
+
+    def _pass_over_unsigned(
+        self, items: Mapping[str, CorpusEntry], paths: dict[str, Path], headers: dict[str, Header]
+    ) -> list[str]:
+        """Sketches that are not signed as the platform says they are go, from the slice and from this machine."""
+        wrong = []
+        for digest, header in list(headers.items()):
+            key, said = signer_of(header), items[digest].signer
+            if said is not None and (key is None or key.fingerprint != said):
+                paths.pop(digest)
+                headers.pop(digest)
+                self.cache.path(digest).unlink(missing_ok=True)
+                wrong.append(f"a sketch was passed over: {header.dataset.name} is not signed as the platform says it is.")
+        return sorted(wrong)
 
     def _download(self, items: Iterable[CorpusEntry], progress: Progress) -> tuple[dict[str, Path], list[str]]:
         """Where the sketches are, and what to say about those that did not come."""
         listed = list(items)
+        for item in listed:
+            self._drop_unsigned(item)
         missing = [item for item in listed if not self.cache.has(item.digest)]
         total, done = sum(item.bytes for item in missing), 0
         withdrawn: set[str] = set()
@@ -163,6 +194,15 @@ class Published:
             paths.pop(digest)
         notes = [f"a sketch was passed over: the platform did not send {digest[:12]}, which it lists." for digest in wrong]
         return paths, sorted(notes)
+
+    def _drop_unsigned(self, item: CorpusEntry) -> None:
+        """A sketch that was fetched before its provider signed it, or signed it anew, is fetched again."""
+        if item.signer is None or not self.cache.has(item.digest):
+            return
+        with suppress(InvalidSketch):  # damaged: whoever reads it says so
+            key = signer_of(read_sketch(self.cache.path(item.digest)).header)
+            if key is None or key.fingerprint != item.signer:
+                self.cache.path(item.digest).unlink(missing_ok=True)
 
     def _bring_domains(self, headers: Iterable[Header], progress: Progress) -> None:
         """Every key domain that a sketch of the slice names, with levels or without: kept here from now on, or absent."""
@@ -197,27 +237,36 @@ class Published:
                     found.append(self._fetched_factors(entry.version, min(entry.bytes, LARGEST_FACTORS)))
         return found
 
-    def _packed(self, folder: Path, paths: dict[str, Path], headers: dict[str, Header]) -> tuple[Corpus, Packed]:
+    def _packed(
+        self, folder: Path, paths: dict[str, Path], headers: dict[str, Header], providers: dict[str, str]
+    ) -> tuple[Corpus, Packed]:
         """The slice's corpus with exactly these sketches; one that cannot be brought up to date is made anew."""
         try:
-            return self._updated(folder, paths, headers)
+            return self._updated(folder, paths, headers, providers)
         except (InvalidInput, OSError):
             shutil.rmtree(folder, ignore_errors=True)
-            return self._updated(folder, paths, headers)
+            return self._updated(folder, paths, headers, providers)
 
-    def _updated(self, folder: Path, paths: dict[str, Path], headers: dict[str, Header]) -> tuple[Corpus, Packed]:
+    def _updated(
+        self, folder: Path, paths: dict[str, Path], headers: dict[str, Header], providers: dict[str, str]
+    ) -> tuple[Corpus, Packed]:
         corpus = Corpus.open_or_create(folder)
+        if not corpus.tells_providers:
+            raise InvalidInput("an earlier saibot packed this slice, and did not say whose sketches are.")
         known = set(corpus.digests)
         for digest in known - paths.keys():
             corpus.remove(digest)
         domains, stale = self._domains(corpus, headers)
+        stale |= _packed_otherwise(corpus, headers, providers)
         for digest in stale:
             corpus.remove(digest)
         registry = DomainRegistry(folder / "domains")
         for domain in domains:
             registry.register(domain)
         new = [path for digest, path in paths.items() if digest not in known or digest in stale]
-        return pack_sketches(folder, new, domains=domains, learn=False) if new else (corpus, Packed())
+        if not new:
+            return corpus, Packed()
+        return pack_sketches(folder, new, domains=domains, providers=providers, learn=False)
 
     def _domains(self, corpus: Corpus, headers: dict[str, Header]) -> tuple[list[KeyDomain], set[str]]:
         """The domains of the slice that are here, and the sketches with levels that were packed before theirs was known."""
@@ -236,6 +285,16 @@ class Published:
                 if header.key and header.key.levels and digest in packed and part.digest not in before:
                     stale.add(digest)
         return list(found.values()), stale
+
+
+def _packed_otherwise(corpus: Corpus, headers: Mapping[str, Header], providers: Mapping[str, str]) -> set[str]:
+    """Sketches that were packed as somebody else's, or before they were signed."""
+    found = set()
+    for digest, entry in corpus.entries(headers).items():
+        key = signer_of(headers[digest])
+        if (entry.provider, entry.signer) != (providers[digest], None if key is None else key.fingerprint):
+            found.add(digest)
+    return found
 
 
 def _headers(paths: Mapping[str, Path]) -> dict[str, Header]:

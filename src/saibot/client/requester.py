@@ -110,7 +110,7 @@ class Requester:
         model: Any = None,
         family: str | None = None,
         domain: str | None = None,
-        provider: str | None = None,
+        account: str | None = None,
         options: SearchOptions | None = None,
         name: str = "request",
         progress: Progress = lambda stage, part: None,
@@ -118,10 +118,11 @@ class Requester:
         """Search with one's own rows, exactly. The corpus comes here, nothing of the request leaves, nothing is spent.
 
         All that the search and the use of its result can need is fetched first, before a row is read: the platform is asked
-        the same whatever the rows are, and nothing more when the result joins or predicts. `provider` is the account that
-        one publishes with, by default the one that is logged in: what it published helps no value that is judged here.
+        the same whatever the rows are, and nothing more when the result joins or predicts. `account` is the one that one
+        publishes with, by default the one that is logged in: what it published helps no value that is judged here.
+        `options.providers` and `options.verified` say whose datasets are looked at.
         """
-        provider = provider or self._account()
+        account = account or self._account()
         corpus, notes = self.published.corpus(domain, progress=progress)
         domains = Domains(corpus)
         request: SearchRequest
@@ -136,8 +137,10 @@ class Requester:
             described = None if card is None else read_card(card)
             common: dict[str, Any] = {"target": target, "features": features, "card": described, "domains": domains}
             request = local_request(train, test=test, keys=keys, model=model, family=family, name=name, **common)
-        found = find_augmentation(request, corpus, options, provider=provider, progress=progress)
-        result = found.result.but(platform=self.platform.url, notes=(*found.notes, *notes))
+        found = find_augmentation(request, corpus, options, account=account, progress=progress)
+        told = {standing.name: standing for standing in found.result.providers} | self.published.standings
+        standings = tuple(told[name] for name in found.result.named_providers)
+        result = found.result.but(platform=self.platform.url, notes=(*found.notes, *notes), providers=standings)
         return Augmented(result, self.published.kept, found.request)
 
     def _account(self) -> str | None:

@@ -24,7 +24,7 @@ from saibot.platform.clock import days_ago, now
 from saibot.platform.errors import Conflict, NotAllowed, NotFound, NotSignedIn, Unusable
 from saibot.platform.pagination import Page, Place
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.tables import grants, sessions, tokens
+from saibot.platform.storage.tables import grants, providers, sessions, tokens
 from saibot.wire import Account, NewToken, Role, Token
 
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -129,7 +129,8 @@ class Accounts:
     def revoke(self, caller: Caller, id: str) -> None:
         """From now on the token is refused. One's own, or as an admin anybody's.
 
-        Its account keeps what it has published, and loses with its last token what others granted to it.
+        Its account keeps what it has published, and loses with its last token what others granted to it, and that an admin
+        had verified it.
         """
         with self._database.write() as connection:
             row = connection.execute(select(tokens).where(tokens.c.id == id)).mappings().first()
@@ -142,8 +143,11 @@ class Accounts:
                 connection.execute(update(tokens).where(tokens.c.id == id).values(revoked=now()))
                 self._trail.note(connection, caller.name, "revoke token", id, {"name": row["name"]})
             last = not has_token(connection, row["name"])
-            if last:  # whoever is given this name later is not who they were given to
+            if last:  # whoever is given this name later is not who they were given to, nor who was verified
                 connection.execute(delete(grants).where(grants.c.account == row["name"]))
+                this = (providers.c.account == row["name"]) & providers.c.verified.is_not(None)
+                if connection.execute(update(providers).where(this).values(verified=None, verified_by=None)).rowcount:
+                    self._trail.note(connection, caller.name, "take verification back", row["name"], {"token": id})
         self._forget()
         if last:
             self.on_last_revoked(str(row["name"]))

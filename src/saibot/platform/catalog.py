@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import islice
 from typing import Any, Literal
 
 from sqlalchemy import (
@@ -32,7 +33,7 @@ from saibot.platform.pagination import Page, Place
 from saibot.platform.remembered import Remembered
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.shared_day import SharedDay
-from saibot.platform.storage.tables import datasets, grants, terms, versions
+from saibot.platform.storage.tables import datasets, grants, providers, terms, versions
 from saibot.wire import CorpusEntry, Dataset
 
 Sort = Literal["published", "rows", "epsilon", "name"]
@@ -47,6 +48,7 @@ WINDOW = 12_000  # datasets that a walk through the list looks at
 MANY = 2_000  # datasets whose counts are remembered for a while
 MOST_WORDS = 8
 FACETS = 100
+MOST_COPIES, COPIES_OF_ONE = 200, 5  # listed behind the originals of one page, and behind each
 _LAST = "\U0010ffff"
 Term = tuple[str, str | None]
 
@@ -90,7 +92,10 @@ class Catalog:
         limit: int = 50,
         tables: bool = False,
     ) -> Page:
-        """Documents as JSON text, in order. With `tables`, of those of one table the newest stands for all that match."""
+        """Documents as JSON text, in order. With `tables`, of those of one table the newest stands for all that match.
+
+        A copy is listed behind its original, whatever it calls itself; and where its own provider's datasets are asked for.
+        """
         column, descending, _ = SORTS[sort]
         columns = (datasets.c.number, column.label("at"), datasets.c.document)
         query = select(*columns).order_by(*_order(descending, column, datasets.c.number))
@@ -99,7 +104,9 @@ class Catalog:
             query = query.where(here < there if descending else here > there)
         wanted = filter.terms()
         with self._database.read() as connection:
+            first_ones = filter.provider is None
             shown = _shown(caller, wanted if tables else None)
+            shown = and_(shown, datasets.c.copy_of.is_(None)) if first_ones else shown
             rows = self._walked(connection, shown, wanted, query, limit + 1, descending=descending)
             if rows is None:
                 sorted_first = query.with_only_columns(*columns[:2])  # documents are long: not through the sorter
@@ -108,9 +115,29 @@ class Catalog:
                     datasets, datasets.c.number == chosen.c.number
                 )
                 rows = connection.execute(both.order_by(*_order(descending, chosen.c.at, chosen.c.number))).all()
-            documents = _whole(connection, caller, {row.number: row.document for row in rows[:limit]})
+            listed = {row.number: row.document for row in rows[:limit]}
+            documents = _whole(connection, caller, _with_copies(connection, caller, listed) if first_ones else listed)
         more = [rows[limit - 1].at, rows[limit - 1].number] if len(rows) > limit else None
         return Page(list(documents.values()), more)
+
+    def providers(self, caller: Caller, after: str | None, limit: int) -> Sequence[tuple[str, int]]:
+        """Who has published something that the caller may know of, by name, and how many datasets."""
+        query = select(datasets.c.provider, func.count()).where(_visible(caller, indexed=True))
+        if after is not None:
+            query = query.where(datasets.c.provider > after)
+        with self._database.read() as connection:
+            rows = connection.execute(query.group_by(datasets.c.provider).order_by(datasets.c.provider).limit(limit))
+            return [(name, int(count)) for name, count in rows]
+
+    def published_by(self, caller: Caller, names: Sequence[str]) -> dict[str, int]:
+        """How many datasets of each of these providers the caller may know of."""
+        found: dict[str, int] = {}
+        with self._database.read() as connection:
+            for start in range(0, len(names), 500):
+                some = datasets.c.provider.in_(names[start : start + 500])
+                query = select(datasets.c.provider, func.count()).where(_visible(caller, indexed=True), some)
+                found |= {name: int(count) for name, count in connection.execute(query.group_by(datasets.c.provider))}
+        return found
 
     def tables(self, caller: Caller, filter: Filter) -> int:
         """How many tables match, by however many keys each is published. May be as old as the counts of `facets`."""
@@ -118,6 +145,7 @@ class Catalog:
         known = self._tables.get(view)
         if known is None:
             columns, wanted = select(datasets.c.provider, datasets.c.name), filter.terms()
+            columns = columns.where(_listed_by(filter))
             with self._database.read() as connection:
                 found = self._fetched(connection, _visible(caller), wanted, columns).distinct().subquery()
                 known = int(connection.execute(select(func.count()).select_from(found)).scalar_one())
@@ -146,7 +174,7 @@ class Catalog:
 
     def _count(self, caller: Caller, filter: Filter) -> dict[str, Any]:
         columns = (datasets.c.provider, datasets.c.domains)
-        query = select(*columns, func.count().label("count")).group_by(*columns)
+        query = select(*columns, func.count().label("count")).where(_listed_by(filter)).group_by(*columns)
         with self._database.read() as connection:
             wanted = filter.terms()
             if wanted:
@@ -220,8 +248,9 @@ class Catalog:
     def id_of(self, caller: Caller, digest: str) -> str:
         """The dataset with this sketch among its versions, if the caller may know of it."""
         query = select(datasets.c.id).join(versions, versions.c.dataset == datasets.c.number)
+        query = query.where(versions.c.digest == digest, _visible(caller)).order_by(datasets.c.copy_of.is_not(None))
         with self._database.read() as connection:
-            found = connection.execute(query.where(versions.c.digest == digest, _visible(caller)).limit(1)).first()
+            found = connection.execute(query.limit(1)).first()
         if found is None:
             raise NotFound("this dataset is not published here any more.", hint="Its provider may have withdrawn it.")
         return str(found.id)
@@ -238,6 +267,7 @@ class Catalog:
         with self._database.read() as connection:
             columns = select(datasets.c.number, datasets.c.document)
             query = self._fetched(connection, _visible(caller), Filter(domain=domain).terms(), columns)
+            query = query.where(datasets.c.copy_of.is_(None))  # the same numbers once
             if place is not None:
                 query = query.where(datasets.c.number > place[0])
             rows = connection.execute(query.order_by(datasets.c.number).limit(limit + 1)).all()
@@ -329,16 +359,50 @@ class Catalog:
         return known
 
 
+def _listed_by(filter: Filter) -> ColumnElement[bool]:
+    """Copies count as their provider's alone."""
+    return true() if filter.provider is not None else datasets.c.copy_of.is_(None)
+
+
+def _with_copies(connection: Connection, caller: Caller, listed: dict[int, str]) -> dict[int, str]:
+    """The same datasets, each with its copies behind it, as far as the caller may know of them."""
+    query = select(datasets.c.number, datasets.c.copy_of, datasets.c.document).where(datasets.c.copy_of.in_(listed))
+    found = connection.execute(query.where(_visible(caller)).order_by(datasets.c.number).limit(MOST_COPIES)).all()
+    if not found:
+        return listed
+    answer: dict[int, str] = {}
+    for number, document in listed.items():
+        copies = {row.number: row.document for row in found if row.copy_of == number}
+        answer |= {number: document} | dict(islice(copies.items(), COPIES_OF_ONE))
+    return answer
+
+
 def _whole(connection: Connection, caller: Caller, documents: dict[int, str]) -> dict[int, str]:
-    """The datasets with what other sketches that are here tell of their table and their account: keys, and the total."""
+    """The datasets with what changes while they stay what they are: further keys of their table, the total of their account,
+    whether their provider is verified, and what they are copies of."""
     answer = dict(documents)
     keys, spent = _other_keys(connection, caller, documents), _totals(connection, documents)
-    for number in keys.keys() | spent.keys():
+    stands = _standings(connection, caller, documents)
+    for number in keys.keys() | spent.keys() | stands.keys():
         document = json.loads(documents[number])
         document["keys"] += keys.get(number, [])
         document["spent"] = spent.get(number, document["spent"])
+        document |= stands.get(number, {})
         answer[number] = json.dumps(document, ensure_ascii=False)
     return answer
+
+
+def _standings(connection: Connection, caller: Caller, numbers: Collection[int]) -> dict[int, dict[str, Any]]:
+    """Of those datasets whose provider is verified, or that are copies. What the caller may not know of has no name."""
+    original = datasets.alias()
+    query = select(datasets.c.number, datasets.c.copy_of, providers.c.verified, original.c.id)
+    query = query.outerjoin(providers, providers.c.account == datasets.c.provider)
+    query = query.outerjoin(original, and_(original.c.number == datasets.c.copy_of, _visible(caller, original)))
+    said = providers.c.verified.is_not(None) | datasets.c.copy_of.is_not(None)
+    return {
+        number: {"verified": verified is not None, "copy_of": None if copy_of is None else id or ""}
+        for number, copy_of, verified, id in connection.execute(query.where(datasets.c.number.in_(numbers), said))
+    }
 
 
 def _other_keys(connection: Connection, caller: Caller, numbers: Collection[int]) -> dict[int, list[Any]]:
@@ -408,12 +472,27 @@ def _visible(caller: Caller, of: FromClause = datasets, *, indexed: bool = False
     current = and_(state == "live", or_(of.c.expires.is_(None), of.c.expires > SharedDay()))
     if caller.has("admin"):
         return and_(current, true())
-    for_all = of.c.visibility == "public"
+    # A copy shows nobody what its original does not show them; its own provider sees what became of it.
+    first = datasets.alias()
+    original = select(first.c.number).where(first.c.number == of.c.copy_of, _current(first), _may_see(caller, first))
+    of_one = or_(of.c.copy_of.is_(None), original.correlate(of).exists())
+    if caller.signed_in:
+        of_one = or_(of_one, of.c.provider == caller.name)
+    return and_(current, _may_see(caller, of), of_one)
+
+
+def _current(of: FromClause) -> ColumnElement[bool]:
+    return and_(of.c.state == "live", or_(of.c.expires.is_(None), of.c.expires > SharedDay()))
+
+
+def _may_see(caller: Caller, of: FromClause) -> ColumnElement[bool]:
+    """Whom a dataset is visible to, whatever else there is."""
+    for_all: ColumnElement[bool] = of.c.visibility == "public"
     if not caller.signed_in:
-        return and_(current, for_all)
+        return for_all
     granted = select(grants.c.dataset).where(grants.c.account == caller.name)
     for_requesters = (of.c.visibility == "restricted",) if caller.has("requester") else ()
-    return and_(current, or_(for_all, *for_requesters, of.c.provider == caller.name, of.c.number.in_(granted)))
+    return or_(for_all, *for_requesters, of.c.provider == caller.name, of.c.number.in_(granted))
 
 
 def _view(caller: Caller) -> str:

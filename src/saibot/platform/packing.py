@@ -6,7 +6,7 @@ decides): reading the names of a hundred thousand sketches would keep everybody 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,15 +32,25 @@ class Packing:
         self._domains = DomainRegistry(folder / "domains")
 
     def apply(
-        self, *, add: Sequence[str] = (), remove: Sequence[str] = (), install: Sequence[PreparedValues] = ()
+        self,
+        *,
+        add: Sequence[str] = (),
+        remove: Sequence[str] = (),
+        install: Sequence[PreparedValues] = (),
+        providers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """How many sketches there are now, and which of the new ones could not be packed, with reasons."""
+        """How many sketches there are now, and which of the new ones could not be packed, with reasons.
+
+        `providers` by digest are the accounts that the new ones are of.
+        """
         if CorpusIndex(self.folder).stamp() != self.corpus.stamp:  # another process had its turn meanwhile
             self.corpus = Corpus(self.folder)
         refused: list[tuple[str, str]] = []
         for some in self._together(add):
             sketches = list(self._readable(some, refused))
-            refused += [(one.digest, one.reason) for one in self.corpus.add(sketches, self._levels(sketches))]
+            refused += [
+                (one.digest, one.reason) for one in self.corpus.add(sketches, self._levels(sketches), providers or {})
+            ]
         for digest in remove:
             self.corpus.remove(digest)
             (self.folder / "sketches" / f"{digest}{SUFFIX}").unlink(missing_ok=True)

@@ -12,6 +12,8 @@ import json
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -21,15 +23,17 @@ from saibot.platform.accounts import Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.catalog import Catalog
 from saibot.platform.clock import at, is_day, now
+from saibot.platform.copies import Copies
 from saibot.platform.describe import terms_of
 from saibot.platform.errors import Conflict, NotAllowed, OverQuota, Unusable
+from saibot.platform.providers import Providers
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import SET_ASIDE, FileStore
 from saibot.platform.storage.tables import datasets, grants, terms, versions
 from saibot.platform.validation import accepted_sketch
-from saibot.sketch import SUFFIX, Sketch
-from saibot.wire import Dataset
+from saibot.sketch import SUFFIX, PublicKey, Sketch, implausible, payload_of, signer_of
+from saibot.wire import Dataset, Flag
 from saibot.wire.dataset import Visibility
 
 GRACE_DAYS = 7.0  # that what has expired is kept, out of sight
@@ -47,33 +51,59 @@ class Publishing:
         catalog: Catalog,
         settings: Settings,
         *,
+        providers: Providers,
+        copies: Copies,
         published: Callable[[], None],
         changed: Callable[[], None],
         remove: Callable[[set[str]], None],
     ) -> None:
         self._database, self._files, self._trail = database, files, trail
-        self._catalog, self._settings = catalog, settings
+        self._catalog, self._settings, self._providers, self._copies = catalog, settings, providers, copies
         self._published, self._changed, self._remove = published, changed, remove
 
     def accept(
-        self, caller: Caller, content: bytes | Path, *, visibility: Visibility | None = None, expires: str | None = None
+        self,
+        caller: Caller,
+        content: bytes | Path,
+        *,
+        visibility: Visibility | None = None,
+        expires: str | None = None,
+        restored: bool = False,
     ) -> tuple[Dataset, bool]:
-        """The dataset, and whether this made a new version of it. What is None stays as it is; a new dataset is public."""
+        """The dataset, and whether this made a new version of it. What is None stays as it is; a new dataset is public.
+
+        What is `restored` by whoever runs the platform was accepted before, signed or not.
+        """
         caller.need("provider")
         if expires is not None and (not is_day(expires) or expires <= self._today()):
             raise Unusable("`expires` is a day after today, YYYY-MM-DD.", hint="Leave it out for a dataset that stays.")
         sketch, stored = accepted_sketch(content, accept_unsafe=self._settings.accept_unsafe)
+        if not restored:
+            self._check_budget(sketch)
+        key, payload = signer_of(sketch.header), payload_of(sketch)
         # A file may be named by several datasets; whoever deletes one must not meet somebody who is about to name it.
-        with self._database.holding(f"account {caller.name}", f"sketch {sketch.digest}"):
+        with self._database.holding(f"account {caller.name}", f"sketch {sketch.digest}", f"payload {payload}"):
             # Before the file is written, so that refused uploads fill no disk; again in the transaction, where it counts.
             with self._database.read() as connection:
+                if not restored:
+                    self._providers.check_signer(connection, caller.name, key)
+                self._copies.check_not_withdrawn(connection, caller.name, payload)
                 present = self._present(connection, caller, sketch)
                 if present is None or present["digest"] != sketch.digest:
                     self._check_quota(connection, caller, len(stored), is_new=present is None)
-            self._files.put(file_name(sketch.digest), stored)
+                taken = self._is_somebody_elses(connection, caller, sketch.digest, payload)
+                signed_before = self._signer_on_file(connection, sketch.digest)
+            if not taken:
+                self._files.put(file_name(sketch.digest), stored)
+                if signed_before is not None and signed_before != ("" if key is None else key.text):
+                    self._files.replace(file_name(sketch.digest), stored)
+            # The file of somebody else's sketch, byte for byte, says who signed that one, and stays.
+            terms_of_it = _Publication(visibility, expires, len(stored), payload, None if taken else key)
             try:
                 with self._database.write() as connection:
-                    found, is_new = self._enter(connection, caller, sketch, len(stored), visibility, expires)
+                    if not restored:  # again: the key may be another one by now
+                        self._providers.check_signer(connection, caller.name, key)
+                    found, is_new = self._enter(connection, caller, sketch, terms_of_it)
             except BaseException:
                 self._drop_unnamed(sketch.digest)
                 raise
@@ -118,7 +148,7 @@ class Publishing:
                 connection.execute(update(datasets).where(datasets.c.number == row["number"]).values(changed))
                 self._trail.note(connection, caller.name, "confirm", id, {"digest": digest})
         self._changed()
-        return document
+        return Dataset.model_validate(self._catalog.show(caller, id), extra="ignore")
 
     def tidy(self) -> int:
         """Finish withdrawals that were cut off, and take away what has expired; how many datasets went.
@@ -148,21 +178,17 @@ class Publishing:
     # -------------------------------------------------------------------------------------------- inside
 
     def _enter(
-        self,
-        connection: Connection,
-        caller: Caller,
-        sketch: Sketch,
-        size: int,
-        visibility: Visibility | None,
-        expires: str | None,
+        self, connection: Connection, caller: Caller, sketch: Sketch, terms_of_it: _Publication
     ) -> tuple[Dataset, bool]:
-        header = sketch.header
+        header, size, expires, key = sketch.header, terms_of_it.size, terms_of_it.expires, terms_of_it.key
         present = self._present(connection, caller, sketch)
         # Whoever publishes a new version and says nothing of who may see it has not said that everybody may.
-        visibility = visibility or ("public" if present is None else present["visibility"])
+        visibility = terms_of_it.visibility or ("public" if present is None else present["visibility"])
         if present is not None and not self._has_expired(connection, present):
             expires = expires or present["expires"]
+        self._copies.forget_withdrawal(connection, terms_of_it.payload)
         if present is not None and present["digest"] == sketch.digest:
+            self._sign(connection, present, key)
             return self._change(connection, present, visibility, expires), False
         if present is not None and visibility != present["visibility"] and "granted" in (visibility, present["visibility"]):
             # It would take a public dataset away from everybody, or show all earlier versions of a granted one.
@@ -181,23 +207,64 @@ class Publishing:
             bytes=size,
             published=now(),
             expires=expires,
+            signer=key and key.fingerprint,
+            flags=[Flag(code=one.code, text=one.text) for one in implausible(sketch)],
         )
         number = self._store(connection, present, document, sketch)
         entry = {"dataset": number, "version": version, "digest": sketch.digest, "bytes": size, "packed": False}
+        entry |= {"payload": terms_of_it.payload, "signer": key and key.text}
         if document.spent is not None:
             entry |= {
                 "holder": document.account,
                 **{f"spent_{name}": text for name, text in document.spent.to_json().items()},
             }
         connection.execute(insert(versions).values(**entry, published=document.published, account=caller.name))
+        self._providers.note_publication(connection, caller.name, document.published)
+        own = select(versions.c.payload).where(versions.c.dataset == number, versions.c.payload.is_not(None))
+        self._copies.settle(connection, {row.payload for row in connection.execute(own)})
         facts = {
             "name": header.dataset.name,
             "version": version,
             "digest": sketch.digest,
             "budget": document.budget.to_json() if document.budget else "open",
         }
+        facts |= {"key": key.fingerprint} if key is not None else {}
+        facts |= {"flags": [flag.code for flag in document.flags]} if document.flags else {}
         self._trail.note(connection, caller.name, "publish", document.id, facts)
         return document, True
+
+    def _check_budget(self, sketch: Sketch) -> None:
+        """Sketches that protect hardly anybody are not listed: whoever runs the platform says where that begins."""
+        limits = {"epsilon": self._settings.max_epsilon, "delta": self._settings.max_delta}
+        for name, stated in sketch.header.budget.items():
+            if Decimal(stated) > limits[name]:
+                raise Unusable(
+                    f"the sketch has the {name} {stated}, and this platform lists none above {limits[name]}.",
+                    hint="Release it anew with a smaller budget, or ask the platform's admin.",
+                    code="budget_too_large",
+                )
+
+    def _is_somebody_elses(self, connection: Connection, caller: Caller, digest: str, payload: str) -> bool:
+        """Whether this very sketch, byte for byte but for its signature, is another account's who had it before."""
+        others = (versions.c.digest == digest) & (versions.c.account != caller.name)
+        there = connection.execute(select(versions.c.digest).where(others).limit(1)).first()
+        return there is not None and not self._copies.may_write(connection, caller.name, payload)
+
+    def _signer_on_file(self, connection: Connection, digest: str) -> str | None:
+        """Who signed the file that is there, empty where nobody did; None where there is no file."""
+        rows = connection.execute(select(versions.c.signer).where(versions.c.digest == digest)).all()
+        return next((row.signer for row in rows if row.signer), "") if rows else None
+
+    def _sign(self, connection: Connection, row: RowMapping, key: PublicKey | None) -> None:
+        """The same sketch again, signed by another key than before, or now for the first time."""
+        this = (versions.c.dataset == row["number"]) & (versions.c.version == row["version"])
+        if connection.execute(select(versions.c.signer).where(this)).scalar() == (key and key.text):
+            return
+        connection.execute(update(versions).where(this).values(signer=key and key.text, packed=False))
+        document = Dataset.model_validate_json(row["document"]).but(signer=key and key.fingerprint)
+        signed = update(datasets).where(datasets.c.number == row["number"]).values(document=document.model_dump_json())
+        connection.execute(signed)
+        self._trail.note(connection, row["provider"], "sign", row["id"], {"key": key and key.fingerprint})
 
     def _present(self, connection: Connection, caller: Caller, sketch: Sketch) -> RowMapping | None:
         """The caller's dataset that this sketch is a version of, if there is one. One that has expired is back with it."""
@@ -245,7 +312,8 @@ class Publishing:
 
     def _not_live(self, digests: set[str]) -> set[str]:
         """Those that no dataset has as its latest version which people may use."""
-        query = select(datasets.c.digest).where(datasets.c.digest.in_(digests), datasets.c.state == "live")
+        live = (datasets.c.state == "live") & datasets.c.copy_of.is_(None)
+        query = select(datasets.c.digest).where(datasets.c.digest.in_(digests), live)
         with self._database.read() as connection:
             return digests - {row.digest for row in connection.execute(query)}
 
@@ -291,7 +359,8 @@ class Publishing:
 
     def _change(self, connection: Connection, row: RowMapping, visibility: str, expires: str | None) -> Dataset:
         """The same sketch again: at most its visibility and expiry are new."""
-        document = Dataset.model_validate_json(row["document"])
+        text = select(datasets.c.document).where(datasets.c.number == row["number"])
+        document = Dataset.model_validate_json(connection.execute(text).scalar_one())
         if (row["visibility"], row["expires"]) != (visibility, expires):
             document = document.but(visibility=visibility, expires=expires)
             changed = {"visibility": visibility, "expires": expires, "document": document.model_dump_json()}
@@ -319,7 +388,7 @@ class Publishing:
             )
 
     def _leave(self, number: int, *, by: str | None, unless: str | None = None) -> None:
-        """Withdraw a dataset, unless it has this state by now."""
+        """Withdraw a dataset, unless it has this state by now; if it is an original, others' copies of it, too."""
         this = select(datasets).where(datasets.c.number == number)
         with self._database.write() as connection:
             row = connection.execute(this).mappings().first()
@@ -328,13 +397,28 @@ class Publishing:
                 row = connection.execute(this).mappings().first()
             if row is None or row["state"] == unless:
                 return
+            copies, dropped = list[int](), set[str]()
             if row["state"] != "leaving":
-                connection.execute(update(datasets).where(datasets.c.number == number).values(state="leaving"))
-                facts = {"name": row["name"], "provider": row["provider"]}
-                self._trail.note(connection, by or row["provider"], "withdraw", row["id"], facts)
+                if not json.loads(row["document"])["open"]:  # an open table is everybody's to publish
+                    copies, dropped = self._copies.leaving_with(connection, number, row["provider"])
+                self._mark_leaving(connection, row, by or row["provider"])
+                others = select(datasets).where(datasets.c.number.in_(copies), datasets.c.state != "leaving")
+                for copy in connection.execute(others).mappings().all():
+                    self._mark_leaving(connection, copy, by or row["provider"], copy_of=row["id"])
+        for each in (number, *copies):
+            self._finish_leaving(each, dropped if each == number else set())
+
+    def _mark_leaving(self, connection: Connection, row: RowMapping, by: str, **facts: str) -> None:
+        """Invisible from now on; what is left to do is done at the next start if need be."""
+        connection.execute(update(datasets).where(datasets.c.number == row["number"]).values(state="leaving"))
+        self._trail.note(connection, by, "withdraw", row["id"], {"name": row["name"], "provider": row["provider"]} | facts)
+
+    def _finish_leaving(self, number: int, dropped: set[str]) -> None:
+        """Shards and files lose a dataset, and sketches of other datasets' `dropped` versions; then its rows go."""
         with self._database.read() as connection:
-            own = select(versions.c.digest).where(versions.c.dataset == number)
-            digests = {found.digest for found in connection.execute(own)}
+            own = select(versions.c.digest, versions.c.payload).where(versions.c.dataset == number)
+            rows = connection.execute(own).all()
+            digests = {found.digest for found in rows} | dropped
         with self._database.holding(*(f"sketch {digest}" for digest in digests)):
             with self._database.read() as connection:
                 others = select(versions.c.digest).where(versions.c.digest.in_(digests), versions.c.dataset != number)
@@ -348,6 +432,18 @@ class Publishing:
                 connection.execute(delete(grants).where(grants.c.dataset == number))
                 connection.execute(delete(versions).where(versions.c.dataset == number))
                 connection.execute(delete(datasets).where(datasets.c.number == number))
+                self._copies.settle(connection, {row.payload for row in rows if row.payload})
+
+
+@dataclass(frozen=True)
+class _Publication:
+    """What goes with a sketch into the catalogue."""
+
+    visibility: Visibility | None
+    expires: str | None
+    size: int
+    payload: str
+    key: PublicKey | None
 
 
 def file_name(digest: str) -> str:

@@ -18,6 +18,7 @@ from saibot.platform.about import SaidOfTables
 from saibot.platform.accounts import Accounts, Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.catalog import Catalog
+from saibot.platform.copies import Copies
 from saibot.platform.domains import RegisteredDomains
 from saibot.platform.enquiries import EnquiryBook
 from saibot.platform.errors import NotFound
@@ -30,6 +31,7 @@ from saibot.platform.limits import Limits
 from saibot.platform.logs import Log
 from saibot.platform.metrics import Metrics
 from saibot.platform.opened_corpus import OpenedCorpus
+from saibot.platform.providers import Providers
 from saibot.platform.publishing import Publishing
 from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.relatives import Relatives
@@ -49,10 +51,11 @@ from saibot.platform.storage.reserve import Reserve, is_full
 from saibot.platform.storage.tables import datasets
 from saibot.platform.storage.unavailable import told_in_a_line
 from saibot.platform.validation import PROFILED_FEATURES
-from saibot.wire import Dataset, Domain, Question, Search
+from saibot.wire import Dataset, Domain, ProviderStanding, Question, Result, Search
 from saibot.wire.dataset import ShownFeature, Visibility
 
 TIDY_SECONDS = 60.0
+FILLED_AT_START, FILLED_AT_A_TIME = 200, 2000  # payloads of what an earlier version stored
 PULSE_SECONDS = 1.0
 WITHDRAWAL_SECONDS = 10.0  # that a withdrawal waits for other servers
 DESCRIBED_BYTES = 64 << 20  # of features and profiles, kept in memory
@@ -120,12 +123,16 @@ class Platform:
         self.grants = Grants(self.database, self.trail, self.catalog)
         self.enquiries = EnquiryBook(self.database, self.trail, self.catalog, self.grants, settings)
         self.said = SaidOfTables(self.database, self.trail, self.catalog)
+        self.copies = Copies(self.database, self.files)
+        self.providers = Providers(self.database, self.trail, self.catalog, self.copies)
         self.publishing = Publishing(
             self.database,
             self.files,
             self.trail,
             self.catalog,
             settings,
+            providers=self.providers,
+            copies=self.copies,
             published=self._after_publishing,
             changed=self._after_changing,
             remove=self._remove_everywhere,
@@ -138,6 +145,7 @@ class Platform:
             self.searches,
             self.shards,
             self.catalog,
+            self.providers,
             self.log,
             workers=settings.workers,
             seconds=settings.search_seconds,
@@ -146,6 +154,7 @@ class Platform:
             master=settings.spark_master,
         )
         self.publishing.tidy()
+        self.copies.fill_in(FILLED_AT_START)
         self._reserve.put_by()
         self.metrics.gauge("datasets", "Datasets published.", lambda: _or_nan(self._count))
         self.metrics.gauge("searches_under_way", "Searches queued or running.", lambda: _or_nan(queue.under_way))
@@ -189,6 +198,23 @@ class Platform:
     def confirm(self, caller: Caller, id: str, digest: str) -> Dataset:
         return self.publishing.confirm(caller, id, digest)
 
+    def verify(self, caller: Caller, name: str) -> ProviderStanding:
+        """Say who a provider is. Of copies the verified provider's is the original from now on."""
+        found = self.providers.verify(caller, name)
+        self._after_changing()
+        return found
+
+    def take_verification(self, caller: Caller, name: str) -> ProviderStanding:
+        found = self.providers.take_back(caller, name)
+        self._after_changing()
+        return found
+
+    def result(self, caller: Caller, id: str) -> Result:
+        """What a search found, with how those stand at present whose datasets it names."""
+        found = Result.read(json.loads(self.searches.result(caller, id)), "of the search")
+        standings = self.providers.standings(caller, found.named_providers)
+        return found.but(providers=tuple(standings[name] for name in found.named_providers))
+
     def submit(self, caller: Caller, train: bytes | Path, test: bytes | Path | None, question: Question) -> Search:
         """Queue a search; `searches` shows, lists, cancels and gives its result."""
         found = self.searches.submit(caller, train, test, question)
@@ -228,7 +254,8 @@ class Platform:
     def restore_set_aside(self, digest: str, provider: str) -> Dataset:
         """Publish a sketch that was set aside for the account that it is of, and for nobody else: who may see it is lost."""
         content = take_out(self.files, digest)
-        found, _ = self.accept(Caller(provider, frozenset({"provider"})), content, visibility="granted")
+        asking = Caller(provider, frozenset({"provider"}))
+        found, _ = self.publishing.accept(asking, content, visibility="granted", restored=True)
         self.files.delete(SET_ASIDE + sketch_file_name(digest))
         return found
 
@@ -344,6 +371,8 @@ class Platform:
         if gone:
             self.said.sweep()
             self.log.info("withdrawn", datasets=gone)
+        if self.copies.fill_in(FILLED_AT_A_TIME):
+            self.shards.wake()
         self.accounts.note_uses()
         heavy().rest()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +34,14 @@ class Settings(BaseSettings):
     max_upload_bytes: int = Field(default=24 * MIB, ge=1024, description="Largest sketch or key domain that is accepted.")
     accept_unsafe: bool = Field(
         default=False, description="Accept sketches with simulated noise or unpaid preparation. For experiments only."
+    )
+    max_epsilon: Decimal = Field(
+        default=Decimal(20),
+        gt=0,
+        description="Largest epsilon of a sketch that is listed. Searching with one is not limited.",
+    )
+    max_delta: Decimal = Field(
+        default=Decimal("0.0001"), ge=0, lt=1, description="Largest delta of a sketch that is listed."
     )
     datasets_per_provider: int = Field(default=10_000, ge=1, description="Datasets that one provider may have at a time.")
     bytes_per_provider: int = Field(

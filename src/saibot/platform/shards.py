@@ -13,7 +13,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -38,7 +38,7 @@ from saibot.search.corpus import Corpus, PreparedValues
 from saibot.search.index import FILE as INDEX
 from saibot.search.index import CorpusIndex
 from saibot.search.learning import is_due
-from saibot.sketch import SUFFIX
+from saibot.sketch import SUFFIX, PublicKey
 from saibot.wire import FactorsEntry
 
 BATCH = 256
@@ -216,8 +216,9 @@ class Shards:
             return self._learn() if is_mine else []  # else another server learns
 
     def _learn(self) -> list[str]:
+        in_use = (datasets.c.state == "live") & datasets.c.copy_of.is_(None)
         with self._database.read() as connection:
-            rows = connection.execute(select(datasets.c.digest, datasets.c.provider).where(datasets.c.state == "live")).all()
+            rows = connection.execute(select(datasets.c.digest, datasets.c.provider).where(in_use)).all()
         providers = {row.digest: row.provider for row in rows}
         task = {"folder": str(self.folder), "providers": providers, "teachers": sorted(self._teachers())}
         outcome = self._teacher.run(
@@ -236,6 +237,7 @@ class Shards:
     def _teachers(self) -> set[str]:
         """Digests of the sketches that may teach."""
         may = (datasets.c.state == "live") & (datasets.c.visibility == "public") & datasets.c.teaches
+        may &= datasets.c.copy_of.is_(None)  # a copy teaches nothing that its original does not
         with self._database.read() as connection:
             return {row.digest for row in connection.execute(select(datasets.c.digest).where(may))}
 
@@ -308,17 +310,29 @@ class Shards:
             touched = {row.digest for row in connection.execute(every)}
             current = _live(connection, touched)
         new = [row.digest for row in rows if row.version == row.latest and row.digest in current]
+        new = list(dict.fromkeys(new))
+        self._apply(remove=(touched - current.keys()) | self._stale({digest: current[digest] for digest in new}))
         for digest in new:
             self._place(digest)
-        self._apply(add=new, remove=touched - current)  # the others are versions that a later one replaces
+        self._apply(add=new, providers={digest: current[digest][0] for digest in new})
         with self._database.write() as connection:
             for row in rows:
                 done = update(versions).where(versions.c.dataset == row.dataset, versions.c.version == row.version)
                 connection.execute(done.values(packed=True))
             live = _live(connection, new)
         # One that expired meanwhile was not packed yet when it was looked for to be taken out.
-        self._apply(remove=set(new) - live)
+        self._apply(remove=set(new) - live.keys())
         return len(rows)
+
+    def _stale(self, current: dict[str, tuple[str, str | None]]) -> set[str]:
+        """Sketches that are packed as another provider's, or as signed by another key."""
+        packed = CorpusIndex(self.folder).entries(current)
+        signers = {digest: None if key is None else PublicKey.read(key).fingerprint for digest, (_, key) in current.items()}
+        return {
+            digest
+            for digest, entry in packed.items()
+            if (entry.provider, entry.signer) != (current[digest][0], signers[digest])
+        }
 
     def _place(self, digest: str) -> None:
         """Put a stored sketch where the corpus keeps sketches: a link, or a copy of a remote one."""
@@ -339,6 +353,7 @@ class Shards:
         add: Collection[str] = (),
         remove: Collection[str] = (),
         install: Sequence[PreparedValues] = (),
+        providers: Mapping[str, str] | None = None,
     ) -> None:
         if not add and not remove and not install:
             return
@@ -346,25 +361,27 @@ class Shards:
             raise RuntimeError("another platform has taken the database: packing stops here")
         if self._is_light(add):
             self._packing = self._packing or Packing(self.folder)
-            answer: dict[str, Any] = self._packing.apply(add=list(add), remove=list(remove), install=install)
+            terms: dict[str, Any] = {"add": list(add), "remove": list(remove), "providers": providers or {}}
+            answer: dict[str, Any] = self._packing.apply(**terms, install=install)
         else:
             self._packing = None
             values = [asdict(one) for one in install]
-            task = {"pack": {"folder": str(self.folder), "add": list(add), "remove": list(remove), "install": values}}
+            change = {"add": list(add), "remove": list(remove), "install": values, "providers": dict(providers or {})}
+            task = {"pack": {"folder": str(self.folder)} | change}
             outcome = heavy().run(task, seconds=SECONDS)
             if outcome.status != "done" and len(add) > 1:  # one of them may be what it cannot take
                 self._apply(remove=remove, install=install)
                 for digest in add:
-                    self._apply(add=[digest])
+                    self._apply(add=[digest], providers=providers)
                 return
             if outcome.status != "done" and not add:
                 raise RuntimeError("the process that packs did not finish")
-            refused = {"size": self._size, "refused": [(digest, TOO_MUCH) for digest in add]}
-            answer = outcome.answer if outcome.status == "done" else refused
+            none = {"size": self._size, "refused": [(digest, TOO_MUCH) for digest in add]}
+            answer = outcome.answer if outcome.status == "done" else none
         self._size = answer["size"]
         if self._shared is not None:
             self._shared.publish()
-        refused = dict(answer["refused"])
+        refused: dict[str, str] = dict(answer["refused"])
         for digest in {*add, *remove} - refused.keys():
             self.refused.pop(digest, None)
         self.refused |= refused
@@ -392,7 +409,11 @@ class Shards:
             if not all((self.folder / "shards" / name).is_file() for name in named):
                 raise InvalidInput("a shard is missing.")
             named |= {f"{digest}{SUFFIX}" for digest in corpus.digests}
+            if not corpus.tells_providers:
+                raise InvalidInput("an earlier version packed it, which did not say whose sketches are.")
         except (InvalidInput, FileNotFoundError):
+            if self._shared is not None:
+                self._shared.forget()
             self._start_over()
             return Corpus(self.folder)
         for part in ("shards", "sketches"):
@@ -413,7 +434,8 @@ class Shards:
         have = set(corpus.digests)
         self._size = len(have)
         with self._database.read() as connection:
-            rows = connection.execute(select(datasets.c.number, datasets.c.digest).where(datasets.c.state == "live")).all()
+            in_use = (datasets.c.state == "live") & datasets.c.copy_of.is_(None)
+            rows = connection.execute(select(datasets.c.number, datasets.c.digest).where(in_use)).all()
         self._apply(remove=have - {row.digest for row in rows})
         missing = [row.number for row in rows if row.digest not in have]
         if missing:
@@ -422,6 +444,25 @@ class Shards:
                     some = versions.c.dataset.in_(missing[start : start + 500])
                     connection.execute(update(versions).where(some).values(packed=False))
         self._wake.set()
+
+
+def _live(connection: Connection, digests: Collection[str]) -> dict[str, tuple[str, str | None]]:
+    """Provider and signer of those that a dataset has as its latest version which people may use; of copies the original
+    counts."""
+    found = select(datasets.c.digest, datasets.c.state, datasets.c.copy_of, datasets.c.provider, versions.c.signer)
+    found = found.join(versions, versions.c.dataset == datasets.c.number)
+    found = found.where(versions.c.digest.in_(digests), datasets.c.digest == versions.c.digest)
+    in_use = [row for row in connection.execute(found) if row.state == "live" and row.copy_of is None]
+    return {row.digest: (row.provider, row.signer) for row in in_use}
+
+
+def _link(place: Path, path: Path) -> None:
+    try:
+        os.link(place, path)
+    except (FileExistsError, FileNotFoundError):
+        raise
+    except OSError:  # another disk, or one without links
+        write_safely(path, place.read_bytes())
 
 
 def _bytes(paths: Iterable[Path]) -> int:

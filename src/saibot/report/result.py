@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from saibot.report import charts
-from saibot.report.format import percent, plural
+from saibot.report.format import day, percent, plural
 from saibot.report.spreadsheet import csv_text, safe_file_name
 from saibot.report.worth import judged_on, worth_heads, worth_rows, yes_or_no_rows
 from saibot.search.rankings import RANKINGS
-from saibot.wire import Entry, Measured, Result
+from saibot.wire import Entry, Measured, ProviderStanding, Result
 
 COLUMNS = (
     *("rank", "dataset", "feature", "kind", "key", "gain", "lower", "upper", "new_keys"),
     *("potential", "potential_lower", "potential_upper", "expected"),
     *("coefficient", "coefficient_lower", "coefficient_upper"),
     *("reliability", "privacy_share", "coverage", "rows", "step", "note", "digest"),
+    *("provider", "verified", "signer", "flags"),
 )
 
 
@@ -162,6 +163,18 @@ class ResultView:
         return f"{model.target.unit or model.target.name} per {unit}" if unit else model.target.unit
 
     @property
+    def with_providers(self) -> bool:
+        return bool(self.result.named_providers)
+
+    @property
+    def standings(self) -> list[tuple[ProviderStanding, str]]:
+        """Who is named, in the order of the ranking, and how each stands in a few words."""
+        return [(standing, standing_in_words(standing)) for standing in self.result.providers]
+
+    def standing_of(self, entry: Entry) -> ProviderStanding | None:
+        return self.result.standing_of(entry)
+
+    @property
     def sureness(self) -> str:
         """How sure the intervals are."""
         return percent(self.result.interval_confidence)
@@ -199,8 +212,29 @@ def rows_of(view: ResultView) -> list[list[str | float | None]]:
             entry.gain, *entry.interval, entry.new_keys, entry.potential, *(entry.potential_interval or (None, None)),
             entry.expected, entry.coefficient, *(entry.coefficient_interval or (None, None)), entry.reliability,
             entry.privacy_share, entry.coverage, entry.rows, candidate.step, entry.note, entry.digest,
+            entry.provider, _yes_or_no(view.result, entry), entry.signer, _doubts(entry),
         ])  # fmt: skip
     return rows
+
+
+def standing_in_words(standing: ProviderStanding) -> str:
+    """`verified since 2026-01-03, 3 datasets since 2025-12-01, signed with the key 0a1b2c3d-...`."""
+    told = [f"verified since {day(standing.verified_since)}" if standing.verified_since else "verified"]
+    told = told if standing.verified else ["not verified"]
+    since = f" since {day(standing.since)}" if standing.since else ""
+    told.append(f"{plural(standing.datasets, 'dataset')}{since}")
+    told.append("unsigned" if standing.fingerprint is None else f"signs with the key {standing.fingerprint}")
+    told += [f"known here as {standing.known_as}"] if standing.known_as else []
+    return ", ".join(told)
+
+
+def _doubts(entry: Entry) -> str | None:
+    return "; ".join(flag.text for flag in entry.flags) or None
+
+
+def _yes_or_no(result: Result, entry: Entry) -> str | None:
+    standing = result.standing_of(entry)
+    return None if standing is None else "yes" if standing.verified else "no"
 
 
 def coefficient_rows(result: Result) -> list[tuple[str, float, float | None, float | None]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
 from saibot.report.format import fixed, number, percent, plain_text, plural, signed
-from saibot.report.result import LESS_SURE, coefficient_rows
+from saibot.report.result import LESS_SURE, coefficient_rows, standing_in_words
 from saibot.report.worth import judged_on, worth_heads, worth_rows, yes_or_no_rows
 from saibot.search.rankings import RANKINGS
 from saibot.wire import Entry, Measured, Result, Worth
@@ -16,6 +17,7 @@ LEAST_BAR = 10  # a shorter one says nothing, and its heading needs as much: lea
 EDGES, GAP = 2, 3  # letters that a table has at its edges, and between columns
 LONGEST_NOTE = 500
 UNTOLD = "too noisy to say"
+FINGERPRINT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{8}){3}")
 
 
 def print_table(
@@ -100,10 +102,12 @@ def show_ranking(result: Result, shown: int) -> None:
     by = RANKINGS.get(result.rank)
     column = by.shows if by is not None else "gain"
     gains = [_gain(entry, column) for entry in ranked]
+    by_whom = bool(result.named_providers)
     rows = [
         [
             str(place),
             _name(entry),
+            *([_whose(result, entry)] if by_whom else []),
             entry.on if several else percent(entry.reliability),  # both would not fit a narrow terminal
             "" if gain is None else signed(gain),
             UNTOLD if gain is None else f"{fixed(low)} to {fixed(high)}",
@@ -115,10 +119,12 @@ def show_ranking(result: Result, shown: int) -> None:
     kind = "gain" if column == "gain" else f"{column} gain"
     sure = percent(result.interval_confidence)
     interval = f"usable, {sure}" if column == "expected" else f"{sure} interval"
-    heads = ["", "candidate", "on" if several else "signal", kind, interval, "slope", "step"]
+    whose = ["by"] if by_whom else []
+    heads = ["", "candidate", *whose, "on" if several else "signal", kind, interval, "slope", "step"]
     order = by.first if by is not None else "the surest"
-    right = [0, *(() if several else (2,)), 3, 4, 5, 6]
-    for place in (5, 2):  # the slope, then what it is joined on or its signal, make room for names in one piece
+    on = 2 + len(whose)
+    right = [0, *(() if several else (on,)), *range(on + 1, on + 5)]
+    for place in (on + 3, on):  # the slope, then what it is joined on or its signal, make room for names in one piece
         if needed_width(heads, rows) > screen_width():
             for line in (heads, *rows):
                 del line[place]
@@ -130,7 +136,11 @@ def show_ranking(result: Result, shown: int) -> None:
         for row, (gain, (low, high)) in zip(rows, gains, strict=True):
             row.append("" if gain is None else error_bar(low, gain, high, most, letters))
     title = f"candidates by themselves: {kind} in R², {order} first"
-    print_table(title, heads, rows, right=right, whole=range(2, len(heads)))
+    print_table(title, heads, rows, right=right, whole=range(3 if by_whom else 2, len(heads)))
+    for standing in (one for one in result.providers if one.name in {entry.provider for entry in ranked}):
+        print(plain_text(f"{_short(standing.name)}: {standing_in_words(standing)}", most=LONGEST_NOTE))
+    for name, text in dict.fromkeys((_name(entry), flag.text) for entry in ranked for flag in entry.flags):
+        print(plain_text(f"! {name}: {text}", most=LONGEST_NOTE))
     values = [gain for gain, _ in gains if gain is not None]
     if values != sorted(values, reverse=True):
         print(LESS_SURE)
@@ -206,9 +216,23 @@ def _gain(entry: Entry, column: str) -> tuple[float | None, tuple[float, float]]
 
 
 def _name(entry: Entry) -> str:
+    mark = " !" if entry.flags else ""
     if entry.kind == "union":
-        return f"{entry.dataset} (rows)"
-    return f"{entry.dataset}.{entry.feature}" if entry.feature is not None else f"{entry.dataset} ({entry.what})"
+        return f"{entry.dataset} (rows){mark}"
+    return (f"{entry.dataset}.{entry.feature}" if entry.feature is not None else f"{entry.dataset} ({entry.what})") + mark
+
+
+def _whose(result: Result, entry: Entry) -> str:
+    """Its provider, and whether somebody has verified who that is."""
+    if entry.provider is None:
+        return "" if entry.dataset.startswith("shared:") else "unsigned"
+    standing = result.standing_of(entry)
+    return _short(entry.provider) + (", verified" if standing is not None and standing.verified else "")
+
+
+def _short(name: str) -> str:
+    """Of a key's fingerprint the first group; other names as they are."""
+    return name[:8] if FINGERPRINT.fullmatch(name) else name
 
 
 def _held_out(model: Measured) -> str:

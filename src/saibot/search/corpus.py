@@ -30,13 +30,24 @@ import numpy as np
 from saibot.domains import DomainCard, DomainRegistry, KnownDomains
 from saibot.errors import InvalidInput, InvalidSketch
 from saibot.safe_file import write_safely
-from saibot.search.index import CorpusIndex, Learned
+from saibot.search.index import NOBODY, VERSION, CorpusIndex, Learned, SketchEntry
 from saibot.search.key_lists import KeyListFiles
 from saibot.search.key_maps import key_id
 from saibot.search.packed_rows import pack, pack_for_all, plain_rows, shared_rows
-from saibot.search.shard import OPEN, ShardRows, concatenate, open_shard, write_shard
+from saibot.search.shard import OPEN, PROVIDER, ShardRows, concatenate, open_shard, write_shard
 from saibot.search.shared_factors import SharedFactors, read_factors
-from saibot.sketch import SUFFIX, Header, KeyDomain, Sketch, listed_domain, read_sketch, write_sketch
+from saibot.sketch import (
+    SUFFIX,
+    Header,
+    KeyDomain,
+    Sketch,
+    implausible,
+    listed_domain,
+    payload_of,
+    read_sketch,
+    signer_of,
+    write_sketch,
+)
 
 SHARED = "shared:"  # what the names of shared columns begin with; no dataset's name has a colon
 _PARTS = ("keys", "shards", "factors", "sketches", "domains")
@@ -75,6 +86,7 @@ class Corpus:
         self._contents = self._index.contents()
         self._shards: dict[str, ShardRows] = {}
         self.hidden: frozenset[str] = frozenset()  # digests of sketches that whoever asks may not know of
+        self.verified: frozenset[str] = frozenset()  # providers that an admin of the platform has verified
         self._factors: dict[str, SharedFactors] = {}
         self._domains: dict[str, KeyDomain] = {}  # by digest, those with coarser levels
         self._provider: str | None = None
@@ -129,9 +141,15 @@ class Corpus:
         found.hidden, found._shards = frozenset(digests), {}
         return found
 
+    def with_verified(self, providers: Collection[str]) -> Self:
+        """The same corpus, of which these providers are known to be verified."""
+        found = self.for_provider(self._provider)
+        found.verified = frozenset(providers)
+        return found
+
     def __reduce__(self) -> tuple[object, ...]:
         """Copied and pickled as the folder that it is: it is opened again, elsewhere too."""
-        return _opened_for, (type(self), self.folder, self._provider, self.hidden)
+        return _opened_for, (type(self), self.folder, self._provider, self.hidden, self.verified)
 
     def shards(self, id: str) -> list[ShardRows]:
         """The shards of one key domain, mapped."""
@@ -200,6 +218,29 @@ class Corpus:
     def name_of(self, digest: str) -> str:
         return self._names[digest]
 
+    @property
+    def tells_providers(self) -> bool:
+        """Whether its index says whose sketches are; one that an earlier saibot packed does not."""
+        return self._index.version() == VERSION
+
+    def entries(self, digests: Iterable[str]) -> dict[str, SketchEntry]:
+        """What the index says of these sketches: whose they are, who signed, and what is hard to believe."""
+        return self._index.entries(digests)
+
+    @cached_property
+    def provider_numbers(self) -> dict[str, int]:
+        """The number that shards call each provider by."""
+        return self._index.providers()
+
+    def sketches_of(self) -> dict[str, set[str]]:
+        """The digests of every provider's sketches that whoever asks may know of."""
+        found = {provider: digests - self.hidden for provider, digests in self._index.sketches_of().items()}
+        return {provider: digests for provider, digests in found.items() if digests}
+
+    def payloads(self) -> dict[str, str]:
+        """The digest of a sketch for every payload that is there: who comes with the same one comes with a copy."""
+        return self._index.payloads()
+
     def sketch(self, digest: str) -> Sketch:
         return read_sketch(self._sketch_path(digest))
 
@@ -208,11 +249,19 @@ class Corpus:
         """All headers, for schema matching; read once."""
         return {digest: self.sketch(digest).header for digest in self.digests}
 
-    def add(self, sketches: Iterable[Sketch], domains: Mapping[str, KeyDomain] | None = None) -> list[Refused]:
-        """Pack sketches; `domains` by digest give the parents of key levels. What cannot be packed is told, not raised."""
+    def add(
+        self,
+        sketches: Iterable[Sketch],
+        domains: Mapping[str, KeyDomain] | None = None,
+        providers: Mapping[str, str] | None = None,
+    ) -> list[Refused]:
+        """Pack sketches; `domains` by digest give the parents of key levels. What cannot be packed is told, not raised.
+
+        `providers` by digest are the accounts of a platform; without them whoever signed a sketch is its provider.
+        """
         self._domains |= domains or {}
         groups: dict[str, list[tuple[Sketch, ShardRows]]] = defaultdict(list)
-        new: dict[str, str] = {}
+        new: dict[str, SketchEntry] = {}
         refused = []
         for sketch in sketches:
             header = sketch.header
@@ -226,16 +275,26 @@ class Corpus:
                 refused.append(Refused(sketch.digest, header.dataset.name, problem.message))
                 continue
             self._keep(sketch)
-            new[sketch.digest] = header.dataset.name
+            new[sketch.digest] = _entry(sketch, providers)
         if new:
-            rows = [row for id, members in groups.items() for row in self._packed(id, members, self.factors(id))]
-            self._change(rows, names=new)
+            numbers = self._index.numbered({entry.provider for entry in new.values()})
+            self.__dict__.pop("provider_numbers", None)
+            whose = {digest: numbers[entry.provider] for digest, entry in new.items()}
+            rows = [row for id, members in groups.items() for row in self._packed(id, members, self.factors(id), whose)]
+            self._change(rows, sketches=new)
         return refused
 
-    def add_rows(self, id: str, rows: ShardRows) -> None:
-        """Values that are lookup values already, for benchmarks and experiments."""
-        named = dict(zip(rows.text["digest"].tolist(), rows.text["dataset"].tolist(), strict=True))
-        self._change([(id, rows)], names={digest: name for digest, name in named.items() if digest not in self._names})
+    def add_rows(self, id: str, rows: ShardRows, providers: Mapping[str, str] | None = None) -> None:
+        """Values that are lookup values already, for benchmarks and experiments; `providers` by digest, or nobody's."""
+        digests, whose = rows.text["digest"].tolist(), providers or {}
+        named = dict(zip(digests, rows.text["dataset"].tolist(), strict=True))
+        new = {d: SketchEntry(name, whose.get(d, NOBODY)) for d, name in named.items() if d not in self._names}
+        if whose:
+            numbers = self._index.numbered(set(whose.values()))
+            self.__dict__.pop("provider_numbers", None)
+            of_rows = np.array([[numbers[whose.get(digest, NOBODY)]] for digest in digests], np.float32)
+            rows = replace(rows, extra=rows.extra | {PROVIDER: of_rows})
+        self._change([(id, rows)], sketches=new)
 
     def remove(self, digest: str) -> bool:
         """Withdraw a sketch: its file and its rows in every shard are gone when this returns."""
@@ -361,14 +420,27 @@ class Corpus:
 
     # ---------------------------------------------------------------------------------------------- inside
 
+    def _whose(self, digests: Iterable[str]) -> dict[str, int]:
+        numbers = self._index.providers()  # anew: others may have packed meanwhile
+        return {digest: numbers.get(entry.provider, 0) for digest, entry in self.entries(digests).items()}
+
     def _plain(self, sketch: Sketch) -> ShardRows:
         return plain_rows(sketch, self.domain_of(sketch))
 
     def _packed(
-        self, id: str, members: Sequence[tuple[Sketch, ShardRows]], shared: SharedFactors | None
+        self,
+        id: str,
+        members: Sequence[tuple[Sketch, ShardRows]],
+        shared: SharedFactors | None,
+        whose: Mapping[str, int] | None = None,
     ) -> list[tuple[str, ShardRows]]:
-        """Rows for everybody and for each group of providers, each with its place in the index."""
-        sketches, plain = zip(*members, strict=True)
+        """Rows for everybody and for each group of providers, each with its place in the index.
+
+        `whose` are the numbers of their providers by digest; of sketches that are there already the index knows them.
+        """
+        sketches = [sketch for sketch, _ in members]
+        whose = self._whose(sketch.digest for sketch in sketches) if whose is None else whose
+        plain = [rows.of_provider(whose.get(sketch.digest, 0)) for sketch, rows in members]
         rows = pack_for_all(sketches, plain, self.domain_of, shared)
         groups = (None,) if shared is None else shared.groups
         return [(variant(id, group), part) for group, part in zip(groups, rows, strict=True)]
@@ -417,7 +489,7 @@ class Corpus:
         self,
         shards: Iterable[tuple[str, ShardRows]],
         *,
-        names: Mapping[str, str] | None = None,
+        sketches: Mapping[str, SketchEntry] | None = None,
         without_shards: Collection[str] = (),
         without_names: Collection[str] = (),
         files: Collection[tuple[str, str]] = (),
@@ -431,7 +503,7 @@ class Corpus:
             self._contents = self._index.change(
                 shards=[*files, *written],
                 without_shards=without_shards,
-                names=names,
+                sketches=sketches,
                 without_names=without_names,
                 learned=learned,
             )
@@ -440,7 +512,7 @@ class Corpus:
             raise
         for digest in without_names:
             self._names.pop(digest, None)
-        self._names.update(names or {})
+        self._names.update({digest: entry.dataset for digest, entry in (sketches or {}).items()})
         self.__dict__.pop("headers", None)
         self._delete_shards(without_shards)
 
@@ -463,5 +535,14 @@ def variant(id: str, group: int | None) -> str:
     return id if group is None else f"{id}@{group}"
 
 
-def _opened_for(kind: type[Corpus], folder: Path, provider: str | None, hidden: frozenset[str]) -> Corpus:
-    return kind(folder).for_provider(provider).without(hidden)
+def _entry(sketch: Sketch, providers: Mapping[str, str] | None) -> SketchEntry:
+    key = signer_of(sketch.header)
+    signer = None if key is None else key.fingerprint
+    whose = (signer or NOBODY) if providers is None else providers.get(sketch.digest, NOBODY)
+    return SketchEntry(sketch.header.dataset.name, whose, signer, payload_of(sketch), implausible(sketch))
+
+
+def _opened_for(
+    kind: type[Corpus], folder: Path, provider: str | None, hidden: frozenset[str], verified: frozenset[str]
+) -> Corpus:
+    return kind(folder).for_provider(provider).without(hidden).with_verified(verified)

@@ -43,6 +43,7 @@ class DeviceSweep(PartSweep):
             keys=np.concatenate([np.full(len(part), bases[part.view].keys) for part in self.parts]),
             rank=(columns["potential"], columns["potential_lower"]) if bounds else None,
             device_rank=whole["rank"],
+            providers=self.providers,
         )
 
 

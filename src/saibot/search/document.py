@@ -15,7 +15,7 @@ from saibot.search.state import State
 from saibot.search.units import Units, new_name
 from saibot.search.what_if import what_if
 from saibot.sketch import KeyDomain
-from saibot.wire import Entry, KeyResiduals, Measured, NewColumn, Result, Step
+from saibot.wire import Entry, Flag, KeyResiduals, Measured, NewColumn, Result, Step
 from saibot.wire.result import KeyLevel, KeyOfRequest, ListedDomain, Model, Pair, RowCounts, TargetColumn
 
 
@@ -101,6 +101,9 @@ def entry_of(found: Found, target_scale: float = 1.0) -> Entry:
         privacy_share=found.privacy_share,
         rows=found.rows,
         note=found.note,
+        provider=found.provider,
+        signer=found.signer,
+        flags=tuple(Flag(code=flag.code, text=flag.text) for flag in found.flags),
     )
 
 

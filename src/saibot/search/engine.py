@@ -17,6 +17,7 @@ from saibot.search.corpus import Corpus
 from saibot.search.device_sweep import DeviceSweep, gpu_is_there
 from saibot.search.hops import hop_shards
 from saibot.search.key_maps import View, Views
+from saibot.search.looks import Looks, chosen_providers
 from saibot.search.parts import PartSweep, ShardPart, readable
 from saibot.search.request import SearchRequest
 from saibot.search.scoring import Base
@@ -33,8 +34,11 @@ class Sweep(Protocol):
     starts: np.ndarray  # the number of each part's first candidate; the last entry is how many there are
 
     @property
-    def own(self) -> np.ndarray:
-        """The numbers of those that are the requester's own datasets."""
+    def left_out(self) -> np.ndarray:
+        """The numbers of those that are not looked at: the requester's own, and of providers that were not asked for."""
+
+    def looks(self) -> dict[int, int]:
+        """How many candidates of each provider are looked at."""
 
     def part(self, number: int) -> ShardPart:
         """One of the parts, opened here."""
@@ -85,12 +89,14 @@ class Engine:
                 numbers[id(view)] = len(self._views)
                 self._views.append(view)
         self._own, self._whole_datasets = request.own, options.whole_datasets
+        self.chosen = chosen_providers(corpus, options)
         parts = [part for view, rows in made if len(part := self._part(numbers[id(view)], rows))]
         self._problems: dict[str, InvalidInput] = {}
         self._sweep = self._on_spark(options, parts) if options.engine == "spark" else self._here(options, parts)
         if self._problems and not len(self):
             raise next(iter(self._problems.values()))
-        self.own = frozenset(self._sweep.own.tolist())
+        self.left_aside = frozenset(self._sweep.left_out.tolist())
+        self.looks = Looks(self._sweep.looks(), self._verified())
         self.for_new_keys = options.gain != "known" and request.key is not None and not request.private
         self.unreachable = {  # key domains, and why the request does not reach them
             key: "the request has no key" if known is None else known.why_not(key)
@@ -136,12 +142,16 @@ class Engine:
 
     # -------------------------------------------------------------------------------------------- inside
 
+    def _verified(self) -> frozenset[int]:
+        numbers = self.corpus.provider_numbers if self.corpus.verified else {}
+        return frozenset(numbers[name] for name in self.corpus.verified if name in numbers)
+
     def _bases(self, state: State) -> dict[int, Base]:
         return {number: state.base(view.index, view.size) for number, view in enumerate(self._views)}
 
     def _part(self, view: int, rows: ShardRows) -> ShardPart:
         size = self._views[view].size
-        return ShardPart.of(view, size, rows, own=self._own, whole_datasets=self._whole_datasets)
+        return ShardPart.of(view, size, rows, own=self._own, whole_datasets=self._whole_datasets, chosen=self.chosen)
 
     def _opened(self, view: int, name: str) -> ShardPart:
         return self._part(view, self.corpus.shard(name))
@@ -164,6 +174,7 @@ class Engine:
             own=self._own,
             whole_datasets=self._whole_datasets,
             hidden=self.corpus.hidden,
+            chosen=self.chosen,
         )
         context = spark_context(options.master)
         return SparkSweep(context, reading, self._files, made, opened=self._opened, problems=self._problems)

@@ -12,7 +12,7 @@ from saibot.errors import InvalidInput
 from saibot.search.corpus import Corpus
 from saibot.search.engine import Engine
 from saibot.search.explain import Table, describe
-from saibot.search.found import SearchResult, TakenStep
+from saibot.search.found import SearchResult, TakenStep, with_providers
 from saibot.search.greedy import Greedy, Progress, column_name, first_states
 from saibot.search.request import SearchRequest
 from saibot.search.state import State
@@ -29,7 +29,7 @@ class Exhaustive:
 
     def search(self, request: SearchRequest, corpus: Corpus, options: SearchOptions, *, progress: Progress) -> SearchResult:
         engine = Engine(corpus, request, options)
-        numbers = [number for number in range(len(engine)) if number not in engine.own]
+        numbers = [number for number in range(len(engine)) if number not in engine.left_aside]
         most = min(options.steps, len(numbers))
         wanted = sum(comb(len(numbers), size) for size in range(1, most + 1))
         if wanted > MOST_COMBINATIONS:
@@ -58,7 +58,8 @@ class Exhaustive:
             steps.append(TakenStep(found, after.r2(), test_r2, None, np.array(lookups[-len(group) :])))
         final, _ = _joined(engine, best[1], train, test)
         table = Table(request.train, request.target, tuple(lookups), request.private)
-        return replace(first, steps=tuple(steps), stopped="every combination was tried", final=final, table=table)
+        all_tried = replace(first, steps=tuple(steps), stopped="every combination was tried", final=final, table=table)
+        return with_providers(all_tried, corpus)
 
 
 def _joined(engine: Engine, chosen: tuple[int, ...], train: State, test: State | None) -> tuple[State, State | None]:

@@ -61,12 +61,12 @@ class Expectations:
         self._corpus = corpus
         self._read: dict[tuple[str, str], _Known | None] = {}
 
-    def order(self, best: Best, state: State, most: int, *, new_keys: bool) -> list[tuple[int, float]]:
-        """The places of the first among the best, each with the gain that its raw means are expected to have."""
+    def order(self, best: Best, state: State, *, new_keys: bool) -> list[tuple[int, float]]:
+        """The places of the best in order, each with the gain that its raw means are expected to have."""
         raw, usable = self._gains(state, best.groups, best.board.gain)
         # On new keys both are less: a slope fits the keys that it was learned from better than others.
         flattery = 2 * best.board.flattery(np.arange(len(best.groups))) if new_keys else 0.0
-        first = np.argsort(-(raw + usable - flattery), kind="stable")[:most]
+        first = np.argsort(-(raw + usable - flattery), kind="stable")
         return [(int(place), float(raw[place])) for place in first]
 
     def _gains(self, state: State, groups: Sequence[Group], usable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

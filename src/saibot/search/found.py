@@ -9,10 +9,12 @@ import numpy as np
 
 from saibot.search.state import State
 from saibot.search.units import Units
+from saibot.sketch import Implausible
 from saibot.wire import Dropped, Identity
 from saibot.wire.result import Pair
 
 if TYPE_CHECKING:
+    from saibot.search.corpus import Corpus
     from saibot.search.explain import Table
 
 
@@ -45,6 +47,9 @@ class Found:
     unit: tuple[str, ...] = ()
     spread: tuple[float, ...] = ()  # variance of the values between keys, scaled
     factors: str = ""  # the shared factors that helped its values, as shards name them
+    provider: str | None = None  # whose it is; None where nobody is known to be
+    signer: str | None = None  # fingerprint of the key that signed its sketch
+    flags: tuple[Implausible, ...] = ()  # what is hard to believe of its sketch
 
     def rescaled(self, ratio: float) -> Found:
         """The same with all gains as shares of something else."""
@@ -100,3 +105,17 @@ class SearchResult:
     first: State | None = field(default=None, repr=False, compare=False)  # the training table before the first step
     final: State | None = field(default=None, repr=False, compare=False)  # and after the last
     table: Table | None = field(default=None, repr=False, compare=False)  # the same, as errors are read off it
+
+
+def with_providers(result: SearchResult, corpus: Corpus) -> SearchResult:
+    """The same, naming whose sketch each candidate is, who signed it, and what is hard to believe of it."""
+    known = corpus.entries([*(one.digest for one in result.ranked), *(step.found.digest for step in result.steps)])
+
+    def named(found: Found) -> Found:
+        entry = known.get(found.digest)  # none of what tables have in common
+        if entry is None:
+            return found
+        return replace(found, provider=entry.provider or None, signer=entry.signer, flags=entry.flags)
+
+    steps = tuple(replace(step, found=named(step.found)) for step in result.steps)
+    return replace(result, ranked=tuple(named(one) for one in result.ranked), steps=steps)

@@ -1,7 +1,8 @@
 """Greedy search: take the candidate whose gain is surest, add it to the model, and ask again.
 
 Each step scores all candidates in one sweep and ranks them by a lower confidence bound, so that the largest noise does not
-win. A step is taken only if its gain is above 0 by a bound that accounts for the number of candidates looked at.
+win. A step is taken only if its gain is above 0 by a bound that accounts for the number of candidates looked at, provider by
+provider (`saibot.search.looks`).
 """
 
 from __future__ import annotations
@@ -10,16 +11,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import fdtri, stdtrit
 
 from saibot.estimate.intervals import r2_interval, stop_quantile
-from saibot.search.board import Board
 from saibot.search.candidate import Candidate, Group, identity
 from saibot.search.corpus import Corpus
 from saibot.search.denoise import training_state
-from saibot.search.engine import Engine
+from saibot.search.engine import Best, Engine
 from saibot.search.explain import Table, describe
-from saibot.search.found import Found, SearchResult, TakenStep
+from saibot.search.found import Found, SearchResult, TakenStep, with_providers
+from saibot.search.looks import chosen_digests, spread_out
 from saibot.search.rankings import Ordered, ranking_named
 from saibot.search.request import SearchRequest, Working
 from saibot.search.state import State
@@ -55,7 +55,7 @@ class Greedy:
             if why is not None:
                 stopped = why
                 break
-        return SearchResult(
+        found = SearchResult(
             request=request.name,
             target=request.target,
             private=request.private,
@@ -75,6 +75,7 @@ class Greedy:
             table=work.table(),
             notes=work.engine.left_out,
         )
+        return with_providers(found, corpus)
 
 
 class _GreedySearch:
@@ -84,7 +85,8 @@ class _GreedySearch:
         self.request, self.corpus, self.options = request, corpus, options
         self.engine = Engine(corpus, request if options.joins else replace(request, key=None), options)
         self._ordered = ranking_named(options.rank).order(self.engine, options)
-        self.additions, self._refused = additions(request, corpus) if options.unions else ([], [])
+        allowed = chosen_digests(corpus, self.engine.chosen)
+        self.additions, self._refused = additions(request, corpus, allowed) if options.unions else ([], [])
         self.moments = request.train
         self.lookups: list[tuple[str, np.ndarray]] = []
         self.train, self.test = first_states(request)
@@ -98,9 +100,15 @@ class _GreedySearch:
         if request.modelling is not None:
             self.additions = []  # rows of others cannot be fitted by it
             self._refit()
+        known = corpus.entries(addition.digest for addition in self.additions)
+        numbers = corpus.provider_numbers if known else {}
+        self._union_providers = {digest: numbers.get(entry.provider, 0) for digest, entry in known.items()}
+        whose = [self._union_providers.get(addition.digest, 0) for addition in self.additions]
+        self.looks = self.engine.looks.and_of(whose)
+        self._levels = self.looks.levels(1 - options.confidence)
 
     def __len__(self) -> int:
-        return len(self.engine) - len(self.engine.own) + len(self.additions)
+        return len(self.looks)
 
     def table(self) -> Table:
         """The training table as it is now."""
@@ -138,7 +146,7 @@ class _GreedySearch:
         if join is None and union is None:
             return "every candidate has been taken" if self.steps else "no candidate shares a key with the request"
         take_first = first and self.options.always_first
-        if union is not None and self._union_is_clear(union[1]) and (join is None or union[1].gain > join[1].lower):
+        if union is not None and self._union_is_clear(*union[:2]) and (join is None or union[1].gain > join[1].lower):
             self._take_union(union[0], union[2])
         elif join is not None and (take_first or join[2]):
             self._take_join(join[0], join[1])
@@ -152,42 +160,52 @@ class _GreedySearch:
                 self.dropped = (*explain_unreachable(self.engine, self.corpus), *self._refused)
             return None
         taken = {step.found.identity for step in self.steps}
-        ordered: Ordered = self._ordered(self.train, self.options.shown + len(taken))
+        ordered: Ordered = self._ordered(self.train, self.options.shown + len(taken), self._levels)
         best, order = ordered.best, ordered.first
         table = self.table()
+        clear = best.board.clear(np.arange(len(best.groups)), self._levels)
         if first:
-            shown = order[: self.options.shown]
+            expected = dict(order)
+            shown = spread_out([*expected], self._providers(best), clear.tolist(), self.options.shown)
             ranked = []
-            for number, (place, gain) in enumerate(shown):
+            for number, place in enumerate(shown):
                 self.tell(f"explaining the first {len(shown):,}", SCORING + (1 - SCORING) * number / len(shown))
-                ranked.append(self._described(table, best.groups[place], gain))
+                ranked.append(self._described(table, best.groups[place], expected[place]))
             self.ranked = tuple(ranked)
             self.dropped = (*best.aside(), *explain_unreachable(self.engine, self.corpus), *self._refused)
         left = [(place, expected) for place, expected in order if identity(best.groups[place]) not in taken]
         # The first whose gain is clear: a best guess may put one before it whose gain is not.
-        sure = [(place, expected) for place, expected in left if accepted(best.board, place, len(self), self.options)]
-        for place, expected in sure if not (first and self.options.always_first) else ():
+        sure = [(place, gain) for place, gain in left if clear[place]]
+        whose = self._providers(best)
+        for place, gain in sure if not (first and self.options.always_first) else ():
             group = best.groups[place]
-            found = self._described(table, group, expected)
+            found = self._described(table, group, gain)
             # The sweep's error is an estimate: what the exact interval leaves open is not taken, whatever it says.
-            if found.lower > 0 and self._helps(group):
+            if found.lower > 0 and self._helps(group, whose[place]):
                 return group, found, True
-        for place, expected in left[:1]:
+        for place, gain in left[:1]:
             group = best.groups[place]
-            return group, self._described(table, group, expected), False
+            return group, self._described(table, group, gain), False
         return None
+
+    def _providers(self, best: Best) -> list[int]:
+        providers = best.board.providers
+        return [0] * len(best.groups) if providers is None else [int(one) for one in providers]
+
+    def _quantile(self, provider: int) -> float:
+        """How many errors a gain of a provider's candidate must clear."""
+        return stop_quantile(self._levels.get(provider, 0.0), 1)
 
     def _described(self, table: Table, group: Group, expected: float | None) -> Found:
         found = describe(table, group, self.options, expected=expected)
         return found if self._working is None else found.rescaled(self.train.fit.tss / self.train.tss)
 
-    def _helps(self, group: Group) -> bool:
+    def _helps(self, group: Group, provider: int) -> bool:
         modelling = self.request.modelling
         if modelling is None:
             return True
         values = np.array([candidate.values() for candidate in group])
-        quantile = stop_quantile(1 - self.options.confidence, len(self))
-        return modelling.helps(values, [values for _, values in self.lookups], quantile)
+        return modelling.helps(values, [values for _, values in self.lookups], self._quantile(provider))
 
     def _refit(self) -> None:
         """The request's own model, with the columns that were taken so far."""
@@ -224,8 +242,8 @@ class _GreedySearch:
         assert self.request.test is not None
         return self.request.test.select(self.moments.features)
 
-    def _union_is_clear(self, found: UnionScore) -> bool:
-        return found.lower(stop_quantile(1 - self.options.confidence, len(self))) > 0
+    def _union_is_clear(self, addition: Addition, found: UnionScore) -> bool:
+        return found.lower(self._quantile(self._union_providers.get(addition.digest, 0))) > 0
 
     def _rebuilt(self, moments: Moments) -> State:
         """The enlarged table around its own means, with the lookups that were taken."""
@@ -260,20 +278,6 @@ def first_states(request: SearchRequest) -> tuple[State, State | None]:
         return train, None
     test = request.test.select(request.train.features)
     return train, State.of(test, request.target, origin=request.train.means)
-
-
-def accepted(board: Board, chosen: int, candidates: int, options: SearchOptions) -> bool:
-    """Whether a gain is above 0 when all candidates had the chance to be the largest by luck.
-
-    Student's law, or Fisher's for several features at once: the error is estimated from the keys themselves, of which
-    there may be few.
-    """
-    count = 1 if board.features is None else int(board.features[chosen])
-    free, level = max(float(board.keys[chosen]) - 1 - count, 1.0), (1 - options.confidence) / max(candidates, 1)
-    if count > 1 and board.wald is not None:
-        return bool(board.wald[chosen] / count > fdtri(count, free, 1 - level))
-    quantile = float(stdtrit(free, 1 - level / 2))
-    return bool(np.sqrt(board.gain[chosen]) > quantile * board.deviation[chosen])
 
 
 def explain_unreachable(engine: Engine, corpus: Corpus) -> tuple[Dropped, ...]:

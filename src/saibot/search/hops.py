@@ -12,7 +12,7 @@ import numpy as np
 from saibot.estimate.lookup import lookup_values
 from saibot.search.corpus import Corpus
 from saibot.search.key_maps import View, Views
-from saibot.search.shard import ShardRows
+from saibot.search.shard import PROVIDER, ShardRows
 from saibot.sketch import Sketch
 
 
@@ -61,4 +61,5 @@ def through(shard: ShardRows, spread: np.ndarray, bridge: str, digest: str) -> S
     values[:, :-1] = shard.values[:, :-1] @ spread.T
     names = np.array([f"{name} via {bridge}" for name in shard.text["dataset"]], dtype=object)
     via = np.full(len(shard), digest, dtype=object)
-    return ShardRows({**shard.text, "dataset": names, "via": via}, shard.numbers, values)
+    whose = {PROVIDER: shard.extra[PROVIDER]} if PROVIDER in shard.extra else {}
+    return ShardRows({**shard.text, "dataset": names, "via": via}, shard.numbers, values, whose)

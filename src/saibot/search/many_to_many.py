@@ -7,7 +7,7 @@ joined table takes the place of the request's.
 **Errors.** R2 is a function of sums over keys, so its error is that of the sums of what every key adds to it (the sum of
 their squares). This holds for the sampling of keys, and for the noise of both sides as well, which is independent from key
 to key and part of what a key adds. A step is taken if the new features' slopes are clear of 0 by a test of the same kind, at
-a level that accounts for all candidates.
+a level that accounts for all candidates, provider by provider (`saibot.search.looks`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from saibot.errors import InvalidInput
 from saibot.estimate.many_to_many import JoinedMoments, joined
 from saibot.estimate.moments import moments_of_sketch
 from saibot.search.corpus import Corpus
-from saibot.search.found import Found, SearchResult, TakenStep
+from saibot.search.found import Found, SearchResult, TakenStep, with_providers
 from saibot.search.key_maps import View, Views
+from saibot.search.looks import Looks, chosen_digests, chosen_providers, spread_out
 from saibot.search.pairs import influence, noise_variance, wald_statistic
 from saibot.search.request import SearchRequest
 from saibot.search.units import Units, new_name
@@ -80,7 +81,7 @@ class ManyToMany:
                 stopped = why
                 break
         notes = NOTES + (UNBIASED if work.unbiased else ()) + ((NO_UNIONS,) if options.unions else ())
-        return SearchResult(
+        found = SearchResult(
             request=request.name,
             target=request.target,
             private=request.private,
@@ -94,6 +95,7 @@ class ManyToMany:
             join=options.join,
             notes=notes,
         )
+        return with_providers(found, corpus)
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,7 @@ class _Scored:
     view: View
     rank: float
     clear: bool
+    provider: int
 
 
 class _ManyToManySearch:
@@ -166,33 +169,47 @@ class _ManyToManySearch:
         self.steps: list[TakenStep] = []
         self.ranked: tuple[Found, ...] = ()
         self.dropped: list[Dropped] = []
-        self.candidates = 0
+        self.looks = Looks({})
         self.tables = self._reachable()
+        self.candidates, self._levels = len(self.looks), self.looks.levels(1 - options.confidence)
 
     def _reachable(self) -> list[tuple[View, str]]:
         """The sketches that share a key with the request, by digest, with the view on their keys."""
         key = self.request.key if self.options.joins else None
         views = Views(key).all_of(self.corpus.key_ids) if key is not None else {}
-        found, refused = [], {"own": set[str](), "order": set[str](), "key": set[str]()}
+        found, refused = [], {"own": set[str](), "provider": set[str](), "order": set[str](), "key": set[str]()}
+        allowed = chosen_digests(self.corpus, chosen_providers(self.corpus, self.options))
+        counts: dict[int, int] = {}
         for id in self.corpus.key_ids:
             for digest in sorted({str(one) for shard in self.corpus.shards(id) for one in shard.text["digest"]}):
                 name = self.corpus.name_of(digest)
                 if digest in self.request.own or name in self.request.own:
                     refused["own"].add(name)
+                elif allowed is not None and digest not in allowed:
+                    refused["provider"].add(name)
                 elif id not in views:
                     refused["key"].add(name)
                 elif (sketch := self.corpus.sketch(digest)).key_basis.order < 2:
                     refused["order"].add(name)
                 else:
                     features = 1 if self.options.whole_datasets else len(sketch.header.features)
-                    self.candidates += features * len(views[id])
+                    provider = self._provider(digest)
+                    counts[provider] = counts.get(provider, 0) + features * len(views[id])
                     found += [(view, digest) for view in views[id]]
+        verified = self.corpus.verified
+        numbers = self.corpus.provider_numbers if verified else {}
+        self.looks = Looks(counts, frozenset(numbers[name] for name in verified if name in numbers))
         reasons = {"own": "it is the request's own dataset", "key": "its key is no function of the request's key"}
+        reasons["provider"] = "its provider is not one of those asked for"
         reasons["order"] = "it holds no products per key, which a many-to-many join needs (layout semiring)"
         for which, names in refused.items():
             if names:
                 self.dropped.append(Dropped(reason=reasons[which], count=len(names), examples=tuple(sorted(names)[:3])))
         return found
+
+    def _provider(self, digest: str) -> int:
+        entry = self.corpus.entries([digest]).get(digest)
+        return 0 if entry is None else self.corpus.provider_numbers.get(entry.provider, 0)
 
     def step(self, stage: str, progress: Callable[[str, float | None], None]) -> str | None:
         """Take the best candidate; if there is none to take, the reason."""
@@ -206,7 +223,9 @@ class _ManyToManySearch:
             return "every candidate has been taken" if taken else "no candidate shares a key with the request"
         scored.sort(key=lambda one: -one.rank)
         if first:
-            self.ranked = tuple(one.found for one in scored[: self.options.shown])
+            whose, clear = [one.provider for one in scored], [one.clear for one in scored]
+            shown = spread_out(range(len(scored)), whose, clear, self.options.shown)
+            self.ranked = tuple(scored[place].found for place in shown)
             unclear = [one.found for one in scored if not one.clear]
             if unclear:
                 names = tuple(f"{found.dataset}.{found.features[0]}" for found in unclear[:3])
@@ -252,7 +271,8 @@ class _ManyToManySearch:
         error = float(np.sqrt(max(keys, 1) / free * (adds @ adds + table.influence(view)[-1] ** 2)))
         z = float(ndtri((1 + self.options.interval) / 2))
         lower, upper = max(gain - z * error, -1.0), min(gain + z * error, 1.0)
-        level = (1 - self.options.confidence) / max(self.candidates, 1)
+        provider = self._provider(sketch.digest)
+        level = self._levels.get(provider, 0.0)
         wald = wald_statistic(whole, table.fit, fit, group)
         clear = lower > 0 and wald / len(group) > fdtri(len(group), free, 1 - level)
         header = sketch.header
@@ -275,7 +295,7 @@ class _ManyToManySearch:
             units=tuple(Units(one.offset, one.scale) for one in facts),
             unit=tuple(one.unit for one in facts),
         )
-        return _Scored(found, fit, moments, view, gain - self.options.ranking_quantile * error, bool(clear))
+        return _Scored(found, fit, moments, view, gain - self.options.ranking_quantile * error, bool(clear), provider)
 
     def _take(self, best: _Scored) -> None:
         view, candidate = best.view, best.moments.at(np.arange(best.view.size - 1))

@@ -15,6 +15,7 @@ import numpy as np
 
 from saibot.errors import InvalidInput
 from saibot.search.board import Board, Shortlist, WantedBest
+from saibot.search.looks import added, counted
 from saibot.search.potential import potential_scores
 from saibot.search.scored_sweep import scored_sweep
 from saibot.search.scoring import Base
@@ -27,6 +28,7 @@ SMALLEST_SCALE = 1e-100  # coefficients are divided by it
 SILENT = 0.02  # least share of a feature's spread that must be signal for its values to say anything
 LEFT_ASIDE = (  # why a candidate is not taken
     "it is the request's own dataset",
+    "its provider is not one of those asked for",
     "its values are all noise at this key: too few rows per key for the budget",
     "its gain is not clear of its noise",
 )
@@ -41,19 +43,41 @@ class ShardPart:
     rows: ShardRows
     groups: tuple[np.ndarray, np.ndarray] | None  # first row and rows of each dataset, where those are candidates
     own: np.ndarray  # which candidates are the requester's own datasets
+    others: np.ndarray  # which are of providers that were not asked for
+    providers: np.ndarray  # the number of each candidate's provider
 
     @classmethod
     def of(
-        cls, view: int, size: int, rows: ShardRows, *, own: Sequence[str] = (), whole_datasets: bool = False
+        cls,
+        view: int,
+        size: int,
+        rows: ShardRows,
+        *,
+        own: Sequence[str] = (),
+        whole_datasets: bool = False,
+        chosen: frozenset[int] | None = None,
     ) -> ShardPart:
-        """`size` is the number of keys of the view; `own` are digests and names of the requester's own datasets."""
+        """`size` is the number of keys of the view; `own` are digests and names of the requester's own datasets, `chosen`
+        the numbers of the providers that the search is limited to."""
         rows = _sound(size, rows)
         groups = dataset_groups(rows) if whole_datasets else None
-        mine = rows.named(own)
-        return cls(view, rows, groups, np.flatnonzero(mine if groups is None else mine[groups[0]]))
+        mine, providers = rows.named(own), rows.providers
+        if groups is not None:
+            mine, providers = mine[groups[0]], providers[groups[0]]
+        not_asked = np.zeros(len(mine), bool) if chosen is None else ~np.isin(providers, sorted(chosen))
+        return cls(view, rows, groups, np.flatnonzero(mine), np.flatnonzero(not_asked & ~mine), providers)
 
     def __len__(self) -> int:
         return len(self.rows) if self.groups is None else len(self.groups[0])
+
+    @cached_property
+    def left_out(self) -> np.ndarray:
+        """Candidates that are not looked at."""
+        return np.concatenate([self.own, self.others])
+
+    def looks(self) -> dict[int, int]:
+        """How many candidates of each provider are looked at."""
+        return counted(self.providers, self.left_out)
 
     def rows_of(self, place: int) -> range:
         """The rows of one candidate."""
@@ -115,7 +139,24 @@ class PartSweep:
     @cached_property
     def own(self) -> np.ndarray:
         """The numbers of candidates that are the requester's own datasets."""
-        numbers = [part.own + start for part, start in zip(self.parts, self.starts, strict=False)]
+        return self._numbers(lambda part: part.own)
+
+    @cached_property
+    def left_out(self) -> np.ndarray:
+        """The numbers of candidates that are not looked at."""
+        return self._numbers(lambda part: part.left_out)
+
+    @cached_property
+    def providers(self) -> np.ndarray:
+        """The number of each candidate's provider."""
+        return _joined([part.providers for part in self.parts]).astype(np.int64)
+
+    def looks(self) -> dict[int, int]:
+        """How many candidates of each provider are looked at."""
+        return added(part.looks() for part in self.parts)
+
+    def _numbers(self, places: Callable[[ShardPart], np.ndarray]) -> np.ndarray:
+        numbers = [places(part) + start for part, start in zip(self.parts, self.starts, strict=False)]
         return np.concatenate(numbers) if numbers else np.zeros(0, np.intp)
 
     def board(self, bases: Mapping[int, Base], quantile: float, *, potential: bool = False) -> Board:
@@ -128,23 +169,24 @@ class PartSweep:
         whole: dict[str, Any] = {name: _joined([columns[name] for columns in found]) for name in names}
         bounds = whole.pop("potential", None), whole.pop("potential_lower", None)
         usable = whole.pop("rank", None)
-        return Board(rank=bounds if potential and found else None, ordered_by=usable, **whole)
+        return Board(rank=bounds if potential and found else None, ordered_by=usable, providers=self.providers, **whole)
 
     def shortlist(self, bases: Mapping[int, Base], wanted: WantedBest) -> Shortlist:
         board = self.board(bases, wanted.quantile, potential=wanted.potential)
         ranked = board.of_new_keys() if wanted.new_keys else board
-        order = ranked.order(wanted.most + len(self.own))
-        numbers = order[np.isin(order, self.own, invert=True)][: wanted.most]
+        numbers = ranked.listed(wanted, self.left_out)
         return Shortlist(numbers, ranked.only(numbers), partial(self.aside, board))
 
     def aside(self, board: Board) -> tuple[Dropped, ...]:
         """Why candidates are not taken, reason by reason."""
-        own = np.zeros(int(self.starts[-1]), bool)
+        own, others = np.zeros((2, int(self.starts[-1])), bool)
         own[self.own] = True
-        noise = _joined([part.silent for part in self.parts]).astype(bool) & ~own
+        others[self.left_out] = True
+        others &= ~own
+        noise = _joined([part.silent for part in self.parts]).astype(bool) & ~own & ~others
         answers = []
-        unclear = ~noise & ~own & (np.asarray(board.lower) <= 0)
-        for reason, hit in zip(LEFT_ASIDE, (own, noise, unclear), strict=True):
+        unclear = ~noise & ~own & ~others & (np.asarray(board.lower) <= 0)
+        for reason, hit in zip(LEFT_ASIDE, (own, others, noise, unclear), strict=True):
             numbers = np.flatnonzero(hit)
             if len(numbers):
                 examples = tuple(self.label(int(number)) for number in numbers[:EXAMPLES])

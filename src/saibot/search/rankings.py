@@ -1,12 +1,13 @@
 """The rankings there are. To add one, write it here: flags, HTTP interface and pages offer whatever is entered.
 
 A ranking's `order` is called once a search with its engine and options, and gives a function that is called at every step
-with the training table as it is then and with how many candidates are wanted at most.
+with the training table as it is then, with how many candidates are wanted, and with the level that candidates of each
+provider are held to: those that are clear of their noise by it come along, wherever they stand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ class Ordered:
     first: list[tuple[int, float | None]]
 
 
-Order = Callable[["State", int], Ordered]
+Order = Callable[["State", int, Mapping[int, float]], Ordered]
 
 
 def ranking_named(name: str) -> Ranking:
@@ -41,9 +42,9 @@ def ranking_named(name: str) -> Ranking:
 def _by_gain(engine: Engine, options: SearchOptions, *, potential: bool = False) -> Order:
     from saibot.search.board import WantedBest
 
-    def order(state: State, most: int) -> Ordered:
-        new_keys = engine.for_new_keys
-        best = engine.best(state, WantedBest(most, options.ranking_quantile, potential=potential, new_keys=new_keys))
+    def order(state: State, most: int, levels: Mapping[int, float]) -> Ordered:
+        wanted = WantedBest(most, options.ranking_quantile, potential, engine.for_new_keys, levels)
+        best = engine.best(state, wanted)
         return Ordered(best, [(place, None) for place in range(len(best.groups))])
 
     return order
@@ -61,9 +62,9 @@ def _by_expected_gain(engine: Engine, options: SearchOptions) -> Order:
         return _by_gain(engine, options)
     expectations = Expectations(engine.corpus)
 
-    def order(state: State, most: int) -> Ordered:
-        best = engine.best(state, WantedBest(max(most, CONSIDERED), QUANTILE))
-        return Ordered(best, [*expectations.order(best, state, most, new_keys=engine.for_new_keys)])
+    def order(state: State, most: int, levels: Mapping[int, float]) -> Ordered:
+        best = engine.best(state, WantedBest(max(most, CONSIDERED), QUANTILE, levels=levels))
+        return Ordered(best, [*expectations.order(best, state, new_keys=engine.for_new_keys)])
 
     return order
 

@@ -10,7 +10,7 @@ without the rows, so that what was withdrawn is really gone.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ MOST_COLUMNS = 1000
 VERSION = b"2"  # 1 said nothing of its version
 EXTRA = "extra:"
 OPEN = "open"  # a further array of one number: 1 in rows of open tables, which are exact
+PROVIDER = "provider"  # another: the number of its provider in the corpus's index, 0 where that is nobody
 
 
 class TextColumns(Mapping[str, np.ndarray]):
@@ -62,6 +63,20 @@ class ShardRows:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def providers(self) -> np.ndarray:
+        """The number of each row's provider; 0 where nobody is known to be it."""
+        if PROVIDER not in self.extra:
+            return np.zeros(len(self), np.int64)
+        known = self.extra[PROVIDER][:, 0]
+        numbers: np.ndarray = np.where(np.isfinite(known) & (known >= 0), known, 0).astype(np.int64)
+        return numbers
+
+    def of_provider(self, number: int) -> ShardRows:
+        """The same rows, of this provider."""
+        whose = np.full((len(self), 1), number, np.float32)
+        return replace(self, extra=self.extra | {PROVIDER: whose}) if number else self
 
     def cell(self, name: str, row: int) -> str:
         """The text of one row."""

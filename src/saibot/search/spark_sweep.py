@@ -20,6 +20,7 @@ import numpy as np
 from saibot import __version__
 from saibot.errors import InvalidInput
 from saibot.search.board import Board, Shortlist, WantedBest
+from saibot.search.looks import added
 from saibot.search.parts import EXAMPLES, LEFT_ASIDE, PartSweep, ShardPart, readable
 from saibot.search.scoring import Base
 from saibot.search.shard import ShardRows, open_shard
@@ -42,15 +43,18 @@ class Reading:
     own: tuple[str, ...]
     whole_datasets: bool
     hidden: frozenset[str] = frozenset()
+    chosen: frozenset[int] | None = None  # providers that the search is limited to
     version: str = __version__
 
 
 @dataclass(frozen=True)
 class Surveyed:
-    """What a task says of its parts: how many candidates each has, which are the requester's own, what cannot be read."""
+    """What a task says of its parts: how many candidates each has, which are not looked at, whose the others are, and what
+    cannot be read."""
 
     sizes: dict[int, int]
-    own: dict[int, np.ndarray]
+    left_out: dict[int, np.ndarray]
+    looks: dict[int, int]
     problems: dict[str, InvalidInput]
 
 
@@ -84,11 +88,12 @@ class SparkSweep:
         everything = [(number, view, name) for number, (view, name) in enumerate(files)]
         surveyed = self._run(survey, reading, _chunks(everything, np.ones(len(files)), self._cores))
         sizes = {number: size for one in surveyed for number, size in one.sizes.items()}
-        own = {number: places for one in surveyed for number, places in one.own.items()}
+        left_out = {number: places for one in surveyed for number, places in one.left_out.items()}
         self._files = [file for file in everything if file[0] in sizes]
         self.starts = np.cumsum([0, *(sizes[number] for number, _, _ in self._files), *map(len, made)])
-        numbers = [own[number] + start for (number, _, _), start in zip(self._files, self.starts, strict=False)]
-        self.own = np.concatenate([*numbers, self._made.own + self.starts[len(self._files)]]).astype(np.intp)
+        numbers = [left_out[number] + start for (number, _, _), start in zip(self._files, self.starts, strict=False)]
+        self.left_out = np.concatenate([*numbers, self._made.left_out + self.starts[len(self._files)]]).astype(np.intp)
+        self._looks = added([*(one.looks for one in surveyed), self._made.looks()])
         self._weights = np.array([sizes[number] * reading.sizes[view] for number, view, _ in self._files], dtype=np.float64)
 
     def part(self, number: int) -> ShardPart:
@@ -96,6 +101,9 @@ class SparkSweep:
             return self._made.part(number - len(self._files))
         _, view, name = self._files[number]
         return self._opened(view, name)
+
+    def looks(self) -> dict[int, int]:
+        return self._looks
 
     def shortlist(self, bases: Mapping[int, Base], wanted: WantedBest) -> Shortlist:
         files = [(place, view, name) for place, (_, view, name) in enumerate(self._files)]
@@ -107,8 +115,10 @@ class SparkSweep:
             found.append((here.numbers + self.starts[len(self._files)], here.board))
             reasons.append(here.aside())
         numbers, board = _merged(found)
-        order = np.lexsort((numbers, -board.sort_key()))[: wanted.most]
-        return Shortlist(numbers[order], board.only(order), partial(_all_reasons, reasons))
+        in_order = np.argsort(numbers, kind="stable")  # among equals the earlier comes first, as it does on one machine
+        numbers, board = numbers[in_order], board.only(in_order)
+        listed = board.listed(wanted, np.zeros(0, np.intp))
+        return Shortlist(numbers[listed], board.only(listed), partial(_all_reasons, reasons))
 
     @property
     def _cores(self) -> int:
@@ -154,7 +164,8 @@ def survey(reading: Reading, chunk: Chunk) -> Surveyed:
         )
     parts, problems = _readable(reading, chunk)
     sizes = {number: len(part) for number, part in parts.items()}
-    return Surveyed(sizes, {number: part.own for number, part in parts.items()}, problems)
+    left_out = {number: part.left_out for number, part in parts.items()}
+    return Surveyed(sizes, left_out, added(part.looks() for part in parts.values()), problems)
 
 
 def sweep_chunk(terms: tuple[Reading, Mapping[int, Base], WantedBest], chunk: Chunk) -> TaskBest:
@@ -190,7 +201,8 @@ def _kept_part(reading: Reading, view: int, name: str) -> ShardPart:
         _rows[file] = open_shard(Path(*file))
     if key not in _parts:
         rows = _rows[file].without(reading.hidden)
-        _parts[key] = ShardPart.of(view, reading.sizes[view], rows, own=reading.own, whole_datasets=reading.whole_datasets)
+        size, whole = reading.sizes[view], reading.whole_datasets
+        _parts[key] = ShardPart.of(view, size, rows, own=reading.own, whole_datasets=whole, chosen=reading.chosen)
     return _parts[key]
 
 
@@ -221,7 +233,7 @@ def _merged(found: Sequence[tuple[np.ndarray, Board]]) -> tuple[np.ndarray, Boar
         parts = [getattr(board, name) for board in boards]
         return None if any(part is None for part in parts) else np.concatenate(parts)
 
-    names = ("gain", "lower", "deviation", "coefficient", "keys", "features", "wald", "ordered_by")
+    names = ("gain", "lower", "deviation", "coefficient", "keys", "features", "wald", "ordered_by", "providers")
     ranks = [board.rank for board in boards if board.rank is not None]
     rank = (np.concatenate([gain for gain, _ in ranks]), np.concatenate([lower for _, lower in ranks])) if ranks else None
     return np.concatenate([numbers for numbers, _ in some]), Board(rank=rank, **{name: column(name) for name in names})

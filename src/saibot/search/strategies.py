@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 from saibot.errors import InvalidInput
@@ -41,4 +42,12 @@ def search(
         if strategy is not None:
             raise InvalidInput("many-to-many joins are searched step by step.", hint="Leave the strategy out.")
         strategy = ManyToMany()
-    return (strategy or STRATEGIES[options.strategy]()).search(request, corpus, options, progress=progress)
+    found = (strategy or STRATEGIES[options.strategy]()).search(request, corpus, options, progress=progress)
+    return replace(found, notes=(*found.notes, *_limits(options)))
+
+
+def _limits(options: SearchOptions) -> tuple[str, ...]:
+    """Whose datasets were looked at, where that was not everybody's."""
+    whose = ["verified providers"] if options.verified else []
+    whose += [f"the providers {', '.join(options.providers)}"] if options.providers else []
+    return (f"only datasets of {' among '.join(whose)} were looked at",) if whose else ()

@@ -8,7 +8,7 @@ that differ by d, and the privacy noise of the products that it is a linear func
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,8 +45,10 @@ class UnionScore:
         return self.gain - quantile * self.deviation
 
 
-def additions(request: SearchRequest, corpus: Corpus) -> tuple[list[Addition], list[Dropped]]:
-    """All tables of a corpus that can be added to the request, and why the others cannot."""
+def additions(
+    request: SearchRequest, corpus: Corpus, allowed: Collection[str] | None = None
+) -> tuple[list[Addition], list[Dropped]]:
+    """All tables of a corpus that can be added to the request, and why the others cannot; of `allowed` digests alone."""
     if not request.facts:
         return [], []
     if request.test is None:
@@ -54,7 +56,7 @@ def additions(request: SearchRequest, corpus: Corpus) -> tuple[list[Addition], l
         return [], [Dropped(reason=reason, count=len(corpus), examples=())]
     keys = [domain.keys_digest for _, domain in request.key.parts] if request.key else None
     others = {d: h for d, h in corpus.headers.items() if d not in request.own and h.dataset.name not in request.own}
-    headers = list(others.values())
+    headers = [header for digest, header in others.items() if allowed is None or digest in allowed]
     found: list[Addition] = []
     refused: dict[str, list[str]] = {}
     for answer in find_unions(request.facts, headers, neighbours=request.neighbours, keys=keys):

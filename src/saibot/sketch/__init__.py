@@ -5,6 +5,9 @@ from saibot.sketch.collecting import collect
 from saibot.sketch.file import SUFFIX, read_header, read_sketch, write_sketch
 from saibot.sketch.header import Feature, Header, Key, KeyPart
 from saibot.sketch.listed import listed_domain
+from saibot.sketch.payload import payload_of
+from saibot.sketch.plausibility import Implausible, implausible
+from saibot.sketch.signing import PublicKey, SigningKey, signed, signer_of
 from saibot.sketch.sketch import LevelTable, Sketch
 
 __all__ = [
@@ -12,14 +15,21 @@ __all__ = [
     "SUFFIX",
     "Feature",
     "Header",
+    "Implausible",
     "Key",
     "KeyDomain",
     "KeyPart",
     "LevelTable",
+    "PublicKey",
+    "SigningKey",
     "Sketch",
     "collect",
+    "implausible",
     "listed_domain",
+    "payload_of",
     "read_header",
     "read_sketch",
+    "signed",
+    "signer_of",
     "write_sketch",
 ]

@@ -19,6 +19,7 @@ from saibot.errors import InvalidSketch, SaibotError
 from saibot.safe_arrow import read_arrow, read_schema
 from saibot.sketch.allowed import MAX_COLUMNS, check_sizes, check_text
 from saibot.sketch.header import FORMAT, READABLE, Header
+from saibot.sketch.signing import signer_of
 from saibot.sketch.sketch import LevelTable, Sketch, column_name, text_buffers
 
 SUFFIX = ".saibot"
@@ -61,6 +62,7 @@ def read_sketch(source: bytes | Path | pa.Buffer) -> Sketch:
     try:
         sketch = _read(_load(source))
         sketch.check()
+        signer_of(sketch.header)  # a signature that is not its own is refused, wherever a sketch is read
         return sketch
     except InvalidSketch:
         raise

@@ -152,7 +152,8 @@ class Types(Part):
 
 
 class Signature(Part):
-    """Room for a signature of the digest's 32 bytes. This version neither makes nor checks one."""
+    """Who vouches for the digest, and so for everything else: see `saibot.sketch.signing`. One of an unknown scheme is kept
+    as it is, and counts as none."""
 
     scheme: Name
     signer: Label

@@ -12,6 +12,7 @@ from saibot.wire.enquiry import DatasetGrant, Enquire, Enquiry, EnquiryGrant, En
 from saibot.wire.explored import FitOnRows, KeyResiduals, ModelOnRows, OtherBudgets, PlotCell, WhatIf
 from saibot.wire.factors import FactorsEntry
 from saibot.wire.options import InvalidOption, Question, SearchOptions
+from saibot.wire.provider import AccountKey, EarlierKey, Flag, KeyChallenge, NewKey, ProviderStanding
 from saibot.wire.rankings import RANKINGS, Ranking
 from saibot.wire.related import Discovered, JoinsWith, Related, UnionsWith, Unrelated
 from saibot.wire.result import Dropped, Entry, Identity, Measured, NewColumn, Result, Step
@@ -23,6 +24,7 @@ __all__ = [
     "RANKINGS",
     "About",
     "Account",
+    "AccountKey",
     "Change",
     "CorpusEntry",
     "Dataset",
@@ -30,6 +32,7 @@ __all__ = [
     "Discovered",
     "Domain",
     "Dropped",
+    "EarlierKey",
     "Enquire",
     "Enquiry",
     "EnquiryGrant",
@@ -38,18 +41,22 @@ __all__ = [
     "ErrorFacts",
     "FactorsEntry",
     "FitOnRows",
+    "Flag",
     "Identity",
     "InvalidOption",
     "JoinKeyPart",
     "JoinsWith",
     "Judged",
+    "KeyChallenge",
     "KeyResiduals",
     "Measured",
     "ModelOnRows",
     "NewColumn",
+    "NewKey",
     "NewToken",
     "OtherBudgets",
     "PlotCell",
+    "ProviderStanding",
     "Question",
     "Ranking",
     "Related",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field
 
+from saibot.wire.provider import Flag
 from saibot.wire.shapes import Shape
 
 if TYPE_CHECKING:  # the command line reads these shapes, and computes nothing
@@ -97,6 +98,14 @@ class Dataset(Shape):
     bytes: int
     published: str
     expires: str | None
+    verified: bool = Field(False, description="Whether an admin has verified who its provider is.")
+    signer: str | None = Field(None, description="Fingerprint of its provider's key that signed the sketch, if one did.")
+    copy_of: str | None = Field(
+        None,
+        description="The dataset that has the same numbers and was here before, or is of a verified provider. Empty where "
+        "the caller may not know of it.",
+    )
+    flags: tuple[Flag, ...] = Field((), description="Claims that are hard to believe; told, and nothing else.")
 
     @classmethod
     def of(cls, sketch: Sketch, **publication: Any) -> Self:
@@ -142,6 +151,7 @@ class CorpusEntry(Shape):
     provider: str
     key: str | None
     domain: str | None = Field(description="Of the key; domains of a composite key are joined by `+`.")
+    signer: str | None = Field(None, description="Fingerprint of the key that signed it, if one did.")
 
     @classmethod
     def of(cls, dataset: Dataset) -> CorpusEntry:
@@ -153,4 +163,5 @@ class CorpusEntry(Shape):
             provider=dataset.provider,
             key=None if dataset.key is None else dataset.key.name,
             domain=None if dataset.key is None else dataset.key.domain,
+            signer=dataset.signer,
         )

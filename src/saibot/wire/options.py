@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
 
 from saibot.errors import InvalidInput
 from saibot.wire.rankings import RANKINGS, checked_ranking, ranking_choices
@@ -36,6 +36,7 @@ class InvalidOption(InvalidInput):
         return cls(str(first["loc"][0]) if first["loc"] else "", said.removesuffix("."))
 
 
+ProviderName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 EngineName = Literal["auto", "threads", "gpu", "spark"]
 
 
@@ -68,6 +69,12 @@ class Options(Shape):
     hops: bool = Field(default=False, description="Also datasets by another key that a dataset by both keys leads to.")
     whole_datasets: bool = Field(default=False, description="All features of a dataset are one candidate, scored together.")
     shown: int = Field(default=50, ge=1, description="Ranked candidates in the result.")
+    providers: tuple[ProviderName, ...] = Field(
+        default=(),
+        max_length=100,
+        description="Only datasets of these providers: accounts of the platform; in a folder, fingerprints of keys.",
+    )
+    verified: bool = Field(default=False, description="Only datasets of providers that an admin has verified.")
 
     if not TYPE_CHECKING:  # a custom __init__ would take the fields' types away
 

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from saibot.errors import InvalidInput
 from saibot.wire.explored import KeyResiduals, WhatIf
+from saibot.wire.provider import Flag, ProviderStanding
 from saibot.wire.shapes import Shape
 from saibot.wire.worth import Worth
 
@@ -83,6 +84,19 @@ class Entry(Joined):
     privacy_share: float | None = Field(default=None, description="Of the gain's error: the request's privacy noise.")
     rows: int | None
     note: str
+    provider: str | None = Field(
+        default=None,
+        exclude_if=lambda name: name is None,
+        description="Whose dataset it is; `providers` of the result tells more of it.",
+    )
+    signer: str | None = Field(
+        default=None,
+        exclude_if=lambda signer: signer is None,
+        description="Fingerprint of the key that signed its sketch; none where nobody did.",
+    )
+    flags: tuple[Flag, ...] = Field(
+        default=(), exclude_if=lambda flags: not flags, description="What is hard to believe of its sketch."
+    )
 
     @property
     def identity(self) -> Identity:
@@ -269,6 +283,11 @@ class Result(Shape):
     at_home: Annotated[bool, BeforeValidator(_unless_denied)] = Field(
         default=True, description="Whether nobody but the requester knows what was chosen."
     )
+    providers: tuple[ProviderStanding, ...] = Field(
+        default=(),
+        exclude_if=lambda providers: not providers,
+        description="Of those whose datasets are ranked or taken.",
+    )
     worth: Worth | None = Field(
         default=None,
         exclude_if=lambda worth: worth is None,
@@ -286,6 +305,14 @@ class Result(Shape):
     def taken(self) -> dict[Identity, int]:
         """The step that took each candidate."""
         return {step.identity: number for number, step in enumerate(self.steps, start=1)}
+
+    @property
+    def named_providers(self) -> tuple[str, ...]:
+        """Whose datasets are ranked or taken."""
+        return tuple(dict.fromkeys(one.provider for one in (*self.steps, *self.ranked) if one.provider))
+
+    def standing_of(self, entry: Entry) -> ProviderStanding | None:
+        return next((one for one in self.providers if one.name == entry.provider), None)
 
     def text(self, indent: int | None = None) -> str:
         """As it is sent and saved."""

@@ -23,6 +23,7 @@ from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
 from saibot.sketch import Sketch, write_sketch
+from tests.support.fabricating import drawn_anew
 from tests.support.object_store import KEYS, object_store
 from tests.support.serving import listening
 
@@ -76,9 +77,9 @@ def make_sketch(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Sketc
 
 
 @pytest.fixture(scope="session")
-def sketches(make_sketch: Callable[..., Sketch]) -> dict[str, bytes]:
+def made_sketches(make_sketch: Callable[..., Sketch]) -> dict[str, Sketch]:
     """Some sketches, made once: `good` helps the request `train`/`test`, `useless` does not, `good2` is a later version."""
-    made = {
+    return {
         "good": make_sketch("survey"),
         "good2": make_sketch("survey", seed=2),
         "useless": make_sketch("noise", signal=False, seed=5),
@@ -86,7 +87,18 @@ def sketches(make_sketch: Callable[..., Sketch]) -> dict[str, bytes]:
         "train": make_sketch("mine", target=True, seed=7),
         "test": make_sketch("mine-held-out", target=True, seed=8),
     }
-    return {name: write_sketch(sketch) for name, sketch in made.items()}
+
+
+@pytest.fixture
+def sketches(made_sketches: dict[str, Sketch]) -> dict[str, bytes]:
+    """The same for one test, with a last digit of their own: tests share platforms, and few are about copies."""
+    return {name: write_sketch(drawn_anew(sketch)) for name, sketch in made_sketches.items()}
+
+
+@pytest.fixture(scope="module")
+def module_sketches(made_sketches: dict[str, Sketch]) -> dict[str, bytes]:
+    """And for all tests of a module."""
+    return {name: write_sketch(drawn_anew(sketch)) for name, sketch in made_sketches.items()}
 
 
 # ------------------------------------------------------------------------------------------------ servers

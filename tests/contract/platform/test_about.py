@@ -20,9 +20,9 @@ SAID = {
 
 
 @pytest.fixture(scope="module")
-def scene(server: Any, sketches: dict[str, bytes], verbs: Any) -> dict[str, Any]:
+def scene(server: Any, module_sketches: dict[str, bytes], verbs: Any) -> dict[str, Any]:
     owner = server.account("provider")
-    return {"owner": owner, "id": verbs.publish(owner, sketches["good"]).json()["id"]}
+    return {"owner": owner, "id": verbs.publish(owner, module_sketches["good"]).json()["id"]}
 
 
 def test_what_a_provider_says_is_read_by_everybody_who_sees_the_dataset(server: Any, scene: dict[str, Any]) -> None:

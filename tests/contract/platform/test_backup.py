@@ -97,14 +97,15 @@ def as_of_0001(contents: dict[str, bytes]) -> dict[str, bytes]:
         return [json.loads(line) for line in contents[f"tables/{name}.jsonl"].decode().splitlines()]
 
     held = [
-        {k: v for k, v in row.items() if k not in ("holder", "spent_epsilon", "spent_delta")} for row in rows("versions")
+        {k: v for k, v in row.items() if k not in ("holder", "spent_epsilon", "spent_delta", "payload", "signer")}
+        for row in rows("versions")
     ]
     told = []
     for row in rows("datasets"):
         document = json.loads(row["document"])
-        for later in ("keys", "account", "spent", "open", "source", "confirmed"):
+        for later in ("keys", "account", "spent", "open", "source", "confirmed", "verified", "signer", "copy_of", "flags"):
             del document[later]
-        del row["teaches"], row["ended"]
+        del row["teaches"], row["ended"], row["copy_of"]
         told.append(row | {"document": json.dumps(document)})
     older = {"versions": held, "datasets": told}
     manifest = json.loads(contents["manifest.json"]) | {"revision": "0001"}

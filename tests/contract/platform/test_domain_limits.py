@@ -90,5 +90,5 @@ def test_packing_has_few_bytes_of_sketches_in_memory_at_a_time(
     assert [len(some) for some in made._together([*digests, "0" * 64])] in ([2, 1, 1], [2, 2])
     most = []
     add = made.corpus.add
-    monkeypatch.setattr(made.corpus, "add", lambda some, levels: (most.append(len(list(some))), add(some, levels))[1])
+    monkeypatch.setattr(made.corpus, "add", lambda some, *more: (most.append(len(list(some))), add(some, *more))[1])
     assert made.apply(add=digests)["size"] == 4 and max(most) <= 2

@@ -21,9 +21,13 @@ WISH = {
 
 
 @pytest.fixture(scope="module")
-def scene(server: Any, sketches: dict[str, bytes], verbs: Any) -> dict[str, Any]:
+def scene(server: Any, module_sketches: dict[str, bytes], verbs: Any) -> dict[str, Any]:
     owner = server.account("provider")
-    return {"owner": owner, "public": verbs.publish(owner, sketches["good"]).json(), "asker": server.account("requester")}
+    return {
+        "owner": owner,
+        "public": verbs.publish(owner, module_sketches["good"]).json(),
+        "asker": server.account("requester"),
+    }
 
 
 def enquire(client: httpx.Client, dataset: str, **changes: Any) -> httpx.Response:

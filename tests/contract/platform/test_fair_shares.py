@@ -141,5 +141,6 @@ def test_an_event_stream_ends_when_its_token_does(
 def test_searches_on_spark_which_cannot_stand_still_have_no_second_set_of_processes(
     platform: Platform, engine: Any, processes: int
 ) -> None:
-    runner = Runner(platform.searches, platform.shards, platform.catalog, platform.log, workers=2, seconds=1, engine=engine)
+    parts = (platform.searches, platform.shards, platform.catalog, platform.providers, platform.log)
+    runner = Runner(*parts, workers=2, seconds=1, engine=engine)
     assert len(runner.workers) == processes

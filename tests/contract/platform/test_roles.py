@@ -15,14 +15,14 @@ ROLES = ("nobody", "requester", "provider", "admin")
 
 
 @pytest.fixture(scope="module")
-def scene(server: Any, sketches: Bytes, make_sketch: Callable[..., Sketch], verbs: Any) -> dict[str, Any]:
+def scene(server: Any, module_sketches: Bytes, make_sketch: Callable[..., Sketch], verbs: Any) -> dict[str, Any]:
     """Things that belong to an owner, and callers of every role who are not that owner."""
     owner, asker = server.account("provider"), server.account("requester")
-    public = verbs.publish(owner, sketches["good"]).json()
+    public = verbs.publish(owner, module_sketches["good"]).json()
     restricted = verbs.publish(owner, write_sketch(make_sketch("hidden", seed=31)), visibility="restricted").json()
     domain = f"own-{owner.account}"
     owner.put(f"/v1/domains/{domain}/1", content=b"k\na\n", headers={"Content-Type": "text/csv"})
-    search = verbs.ask(asker, sketches["train"]).json()["id"]
+    search = verbs.ask(asker, module_sketches["train"]).json()["id"]
     verbs.wait(asker, search)
     wish = {"dataset": public["id"], "why": "more", "understood": True}
     enquiry = asker.post("/v1/enquiries", json=wish).json()["id"]
@@ -47,7 +47,7 @@ def scene(server: Any, sketches: Bytes, make_sketch: Callable[..., Sketch], verb
 def verb(method: str, path: str, **more: Any) -> Callable[[httpx.Client, dict[str, Any]], httpx.Response]:
     def call(client: httpx.Client, scene: dict[str, Any]) -> httpx.Response:
         names = {name: scene[name]["id"] for name in ("public", "restricted")}
-        names |= {name: scene[name] for name in ("domain", "search", "enquiry")}
+        names |= {name: scene[name] for name in ("domain", "search", "enquiry")} | {"owner": scene["owner"].account}
         address = path.format(**names, digest=scene["restricted"]["digest"])
         return client.request(method, address, **more)
 
@@ -61,6 +61,15 @@ VERBS: dict[str, tuple[Callable[..., httpx.Response], tuple[int, int, int, int]]
     "create token": (verb("POST", "/v1/tokens", json={"name": "x", "roles": ["provider"]}), (401, 403, 403, 201)),
     "list tokens": (verb("GET", "/v1/tokens"), (401, 403, 403, 200)),
     "revoke token": (verb("DELETE", "/v1/tokens/t0"), (401, 403, 403, 404)),
+    "providers": (verb("GET", "/v1/providers"), (200, 200, 200, 200)),
+    "show provider": (verb("GET", "/v1/providers/{owner}"), (200, 200, 200, 200)),
+    "show nobody": (verb("GET", "/v1/providers/nobody-at-all"), (404, 404, 404, 200)),
+    "verify": (verb("PUT", "/v1/providers/nobody-at-all/verified"), (401, 403, 403, 404)),
+    "take verification back": (verb("DELETE", "/v1/providers/{owner}/verified"), (401, 403, 403, 200)),
+    "take key": (verb("DELETE", "/v1/providers/{owner}/key"), (401, 403, 403, 404)),
+    "my key": (verb("GET", "/v1/me/key"), (401, 403, 200, 403)),
+    "challenge": (verb("POST", "/v1/me/key/challenge"), (401, 403, 200, 403)),
+    "bind key": (verb("PUT", "/v1/me/key", json={}), (401, 403, 422, 403)),
     "register domain": (verb("PUT", "/v1/domains/{domain}/1", content=b"k\na\n"), (401, 403, 200, 403)),
     "list domains": (verb("GET", "/v1/domains"), (200, 200, 200, 200)),
     "show domain": (verb("GET", "/v1/domains/{domain}/1"), (200, 200, 200, 200)),
@@ -134,6 +143,8 @@ def test_every_route_of_the_interface_is_in_the_matrix(server: Any, scene: dict[
         scene["search"]: "{id}",
         scene["enquiry"]: "{id}",
         "grants/me": "grants/{account}",
+        f"providers/{scene['owner'].account}": "providers/{name}",
+        "providers/nobody-at-all": "providers/{name}",
         scene["public"]["id"]: "{id}",
         scene["restricted"]["id"]: "{id}",
         scene["restricted"]["digest"]: "{digest}",

@@ -14,11 +14,11 @@ Bytes = dict[str, bytes]
 
 
 @pytest.fixture(scope="module")
-def stocked(server: Any, sketches: Bytes, verbs: Any) -> Any:
+def stocked(server: Any, module_sketches: Bytes, verbs: Any) -> Any:
     """The server with something to find on it."""
     provider = server.account("provider")
     for name in ("good", "useless", "whole"):
-        assert verbs.publish(provider, sketches[name]).status_code == 201
+        assert verbs.publish(provider, module_sketches[name]).status_code == 201
     return server
 
 

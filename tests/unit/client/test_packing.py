@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from saibot.client import Corpus, Domains, SearchOptions, find_augmentation, local_request, pack_sketches
 from saibot.client.domains import level_domain
 from saibot.errors import InvalidInput
-from saibot.sketch import KeyDomain, write_sketch
+from saibot.sketch import KeyDomain, SigningKey, Sketch, signed, write_sketch
+from tests.support.fabricating import honest_sketch, renamed
 
 from .conftest import SHOPS, card, provider_rows
 
+KEY = SigningKey.new()
 TOWNS = KeyDomain.of("shops", SHOPS, parents={"town": ["a"] * 6 + ["b"] * 6, "land": ["x"] * 12})
 
 
@@ -82,3 +86,48 @@ def test_a_level_as_a_domain_keeps_the_levels_above_it():
     towns = level_domain(TOWNS, "town")
     assert towns.values == ("a", "b") and towns.parents == (("land", ("x", "x")),)
     assert level_domain(TOWNS, "land").parents == ()
+
+
+# ------------------------------------------------------------------------------------------------ copies and signatures
+
+
+def _written(folder: Path, name: str, sketch: Sketch) -> Path:
+    path = folder / f"{name}.saibot"
+    path.write_bytes(write_sketch(sketch))
+    return path
+
+
+def test_a_copy_under_another_name_is_left_out_and_named(tmp_path: Path) -> None:
+    original = honest_sketch("rent")
+    paths = [_written(tmp_path, "copy", renamed(original, "mine")), _written(tmp_path, "rent", signed(original, KEY))]
+    corpus, packed = pack_sketches(tmp_path / "corpus", paths)
+    assert packed.copies == [(str(paths[0]), "mine", "rent")] and len(corpus) == 1
+    assert [name for _, name in packed.added] == ["rent"], "the signed one counts, whatever its copy says of its day"
+    _, again = pack_sketches(tmp_path / "corpus", paths[:1])
+    assert again.copies == [(str(paths[0]), "mine", "rent")] and len(Corpus(tmp_path / "corpus")) == 1
+
+
+def test_a_signed_original_takes_the_place_of_a_copy_that_nobody_signed(tmp_path: Path) -> None:
+    original = honest_sketch("rent")
+    copy = _written(tmp_path, "copy", renamed(original, "mine"))
+    pack_sketches(tmp_path / "corpus", [copy])
+    corpus, packed = pack_sketches(tmp_path / "corpus", [_written(tmp_path, "rent", signed(original, KEY))])
+    assert [corpus.name_of(digest) for digest in corpus.digests] == ["rent"] and "taken out" in packed.notes[0]
+
+
+def test_whoever_signed_is_the_provider_and_others_are_nobody(tmp_path: Path) -> None:
+    other = SigningKey.new()
+    made = [
+        signed(honest_sketch("rent"), KEY),
+        signed(honest_sketch("wages", 2), KEY),
+        signed(honest_sketch("age", 3), other),
+    ]
+    made.append(honest_sketch("unsigned", 4))
+    corpus, _ = pack_sketches(tmp_path / "corpus", [_written(tmp_path, f"{i}", sketch) for i, sketch in enumerate(made)])
+    whose = {corpus.name_of(digest): entry.provider for digest, entry in corpus.entries(corpus.digests).items()}
+    mine = KEY.public.fingerprint
+    assert whose == {"rent": mine, "wages": mine, "age": other.public.fingerprint, "unsigned": ""}
+    (id,) = corpus.key_ids
+    for shard in corpus.shards(id):
+        numbers = {str(name): int(number) for name, number in zip(shard.text["dataset"], shard.providers, strict=True)}
+        assert numbers == {name: corpus.provider_numbers[provider] for name, provider in whose.items()}

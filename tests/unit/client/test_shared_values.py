@@ -94,7 +94,7 @@ def test_what_tables_have_in_common_can_be_joined_as_columns(learned: Corpus) ->
 
 def test_a_request_of_a_published_dataset_is_judged_by_values_that_its_provider_did_not_improve(learned: Corpus) -> None:
     request = local_request(rows(), target="y", keys={"place": DOMAIN}, features=[])
-    found = find_augmentation(request, learned, provider="provider2")
+    found = find_augmentation(request, learned, account="provider2")
     (id,) = learned.key_ids
     group = learned.factors(id).group_of("provider2")
     assert {column.factors for column in found.result.columns} == {f"{learned.factors(id).version}@{group}"}

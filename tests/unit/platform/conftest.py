@@ -11,6 +11,7 @@ from saibot.platform import Settings
 from saibot.platform.accounts import Caller
 from saibot.platform.service import Platform
 from saibot.sketch import Sketch, read_sketch, write_sketch
+from tests.support.fabricating import drawn_anew
 
 GOLDEN = Path(__file__).parents[2] / "contract" / "golden"
 
@@ -22,12 +23,13 @@ def provider() -> Caller:
 
 @pytest.fixture(scope="session")
 def named() -> Callable[..., bytes]:
-    """named("x"): the golden sketch with key levels under another name."""
+    """named("x"): the golden sketch with key levels under another name, and with numbers that go with it: no copy."""
     base = read_sketch(GOLDEN / "lookup-levels.saibot")
 
     def make(name: str, *, title: str = "") -> bytes:
         dataset = base.header.dataset.model_copy(update={"name": name, "title": title})
-        return write_sketch(Sketch(base.header.model_copy(update={"dataset": dataset}), base.levels).sealed())
+        made = Sketch(base.header.model_copy(update={"dataset": dataset}), base.levels)
+        return write_sketch(drawn_anew(made, f"{name} {title}"))
 
     return make
 

@@ -89,13 +89,16 @@ def test_a_platform_of_the_first_version_goes_on_with_nothing_lost(of_0001: Data
     after = contents(of_0001)
     for name in before.keys() - {"datasets", "versions", "alembic_version"}:
         assert after[name] == before[name]
-    assert after["versions"] == [(*row, None, None, None) for row in before["versions"]]
-    assert [row[:-3] for row in after["datasets"]] == [row[:-1] for row in before["datasets"]]
-    assert all(row[-2:] == (1, None) for row in after["datasets"]), "what was private teaches as it did, and has not ended"
+    assert after["versions"] == [(*row, None, None, None, None, None) for row in before["versions"]]
+    assert after["providers"] == [("clinic", "2026", None, None, None, None)], "since when it publishes is known"
+    assert [row[:-4] for row in after["datasets"]] == [row[:-1] for row in before["datasets"]]
+    kept = "what was private teaches as it did, has not ended, and is nobody's copy"
+    assert all(row[-3:] == (1, None, None) for row in after["datasets"]), kept
     for number, row in enumerate(after["datasets"], start=1):
-        told = json.loads(row[-3])
+        told = json.loads(row[-4])
         keys = [KEY] if number % 2 else []
         added = {"account": None, "spent": None, "open": False, "source": None, "confirmed": False}
+        added |= {"verified": False, "signer": None, "copy_of": None, "flags": []}
         assert told == _old(number) | added | {"keys": keys}
         assert Dataset.model_validate(told).to_json() == told | {"feature_count": None}  # not counted then: all are listed
     with of_0001.read() as connection:

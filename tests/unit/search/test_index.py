@@ -10,7 +10,12 @@ import pytest
 
 from saibot.errors import InvalidInput
 from saibot.search.corpus import Corpus
-from saibot.search.index import FILE, CorpusIndex
+from saibot.search.index import FILE, CorpusIndex, SketchEntry
+from saibot.sketch import Implausible
+
+
+def named(**datasets: str) -> dict[str, SketchEntry]:
+    return {digest: SketchEntry(name) for digest, name in datasets.items()}
 
 
 @pytest.fixture
@@ -28,7 +33,7 @@ def test_any_changes_leave_what_plain_dictionaries_would_hold(index: CorpusIndex
         gone = rng.sample(sorted(names), min(len(names), rng.randrange(2)))
         old = rng.sample(sorted(shards), min(len(shards), rng.randrange(2)))
         found = index.change(
-            names=add, without_names=gone, shards=[(f"key-{step % 3}", f"{step}.arrow")], without_shards=old
+            sketches=named(**add), without_names=gone, shards=[(f"key-{step % 3}", f"{step}.arrow")], without_shards=old
         )
         names = {digest: name for digest, name in (names | add).items() if digest not in gone}
         shards = {name: id for name, id in (shards | {f"{step}.arrow": f"key-{step % 3}"}).items() if name not in old}
@@ -41,13 +46,13 @@ def test_any_changes_leave_what_plain_dictionaries_would_hold(index: CorpusIndex
 
 
 def test_a_change_that_fails_changes_nothing(index: CorpusIndex) -> None:
-    index.change(names={"a": "one"}, shards=[("k", "1.arrow")])
+    index.change(sketches=named(a="one"), shards=[("k", "1.arrow")])
     before = index.contents()
     for change in (
-        {"names": {"b": "two", "a": "again"}, "shards": [("k", "2.arrow")]},
+        {"sketches": named(b="two", a="again"), "shards": [("k", "2.arrow")]},
         {"shards": [("k", "2.arrow"), ("l", "1.arrow")]},
         {"without_names": ["a", "nobody"]},
-        {"without_shards": ["1.arrow", "gone.arrow"], "names": {"b": "two"}},
+        {"without_shards": ["1.arrow", "gone.arrow"], "sketches": named(b="two")},
     ):
         with pytest.raises(InvalidInput, match="another process"):
             index.change(**change)  # type: ignore[arg-type]
@@ -55,7 +60,7 @@ def test_a_change_that_fails_changes_nothing(index: CorpusIndex) -> None:
 
 
 def test_names_that_were_removed_are_overwritten(index: CorpusIndex, tmp_path: Path) -> None:
-    index.change(names={"a" * 64: "the-withdrawn-dataset"})
+    index.change(sketches=named(**{"a" * 64: "the-withdrawn-dataset"}))
     assert b"the-withdrawn-dataset" in (tmp_path / FILE).read_bytes()
     index.change(without_names=["a" * 64])
     assert b"the-withdrawn-dataset" not in (tmp_path / FILE).read_bytes()
@@ -97,10 +102,63 @@ def test_a_folder_without_an_index_is_no_corpus(tmp_path: Path) -> None:
 
 
 def test_an_index_in_a_folder_that_cannot_be_written_is_read(index: CorpusIndex, tmp_path: Path) -> None:
-    index.change(names={"a": "one"})
+    index.change(sketches=named(a="one"))
     (tmp_path / FILE).chmod(0o400)
     tmp_path.chmod(0o500)
     try:
         assert CorpusIndex(tmp_path).names() == {"a": "one"}
     finally:
         tmp_path.chmod(0o700)
+
+
+# ------------------------------------------------------------------------------------------------ providers
+
+
+FLAGGED = SketchEntry("rent", "clinic", "0a0b", "c" * 64, (Implausible("rows", "it claims too much"),))
+
+
+def test_what_is_known_of_sketches_comes_back_as_it_went_in(index: CorpusIndex) -> None:
+    index.change(sketches={"a": FLAGGED, "b": SketchEntry("wages")})
+    assert index.entries(["a", "b", "gone", "a"]) == {"a": FLAGGED, "b": SketchEntry("wages")}
+    assert index.payloads() == {"c" * 64: "a"} and index.sketches_of() == {"clinic": {"a"}, "": {"b"}}
+    many = {f"{number:04d}": SketchEntry("x", f"p{number % 7}") for number in range(1200)}  # more than one question's worth
+    index.change(sketches=many)
+    assert index.entries(many) == many
+
+
+def test_a_provider_keeps_its_number_and_nobody_is_0(index: CorpusIndex, tmp_path: Path) -> None:
+    first = index.numbered(["clinic", "school", ""])
+    assert first[""] == 0 and len(set(first.values())) == 3
+    again = CorpusIndex(tmp_path).numbered(["airline", "clinic"])
+    assert {name: again[name] for name in first} == first and again["airline"] not in first.values()
+
+
+def of_version_2(folder: Path) -> CorpusIndex:
+    """An index as the version before providers wrote it."""
+    with sqlite3.connect(folder / FILE) as db:
+        db.executescript(
+            "CREATE TABLE corpus (id INTEGER PRIMARY KEY CHECK (id = 1), identity TEXT NOT NULL, changes INTEGER NOT NULL);"
+            "CREATE TABLE shard (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key_id TEXT NOT NULL);"
+            "CREATE TABLE learned (key_id TEXT PRIMARY KEY, version TEXT NOT NULL, sketches INTEGER NOT NULL, "
+            "withdrawn INTEGER NOT NULL);"
+            "CREATE TABLE sketch (number INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, dataset TEXT NOT NULL);"
+            "INSERT INTO corpus VALUES (1, 'x', 0); INSERT INTO sketch VALUES (1, 'a', 'rent'); PRAGMA user_version = 2;"
+        )
+    return CorpusIndex(folder)
+
+
+def test_an_index_of_the_version_before_is_read_and_brought_up_by_its_first_change(tmp_path: Path) -> None:
+    index = of_version_2(tmp_path)
+    assert (index.version(), index.entries(["a"]), index.payloads()) == (2, {"a": SketchEntry("rent")}, {})
+    assert index.providers() == {"": 0} and index.sketches_of() == {"": {"a"}}
+    index.change(sketches={"b": FLAGGED})
+    assert index.version() == 3 and index.entries(["a", "b"]) == {"a": SketchEntry("rent"), "b": FLAGGED}
+
+
+@pytest.mark.parametrize("flags", ["{", "[1]", '[["rows"]]', "7"])
+def test_flags_that_are_none_say_that_the_index_is_damaged(index: CorpusIndex, tmp_path: Path, flags: str) -> None:
+    index.change(sketches={"a": FLAGGED})
+    with sqlite3.connect(tmp_path / FILE) as db:
+        db.execute("UPDATE sketch SET flags = ?", (flags,))
+    with pytest.raises(InvalidInput, match="damaged index"):
+        index.entries(["a"])

@@ -29,8 +29,8 @@ from .test_search import DOMAIN, ask, world
 def worst_first(engine, options):
     usable = RANKINGS["usable"].order(engine, options)
 
-    def order(state, most):
-        ordered = usable(state, len(engine))
+    def order(state, most, levels):
+        ordered = usable(state, len(engine), levels)
         return Ordered(ordered.best, ordered.first[::-1][:most])
 
     return order

@@ -25,6 +25,8 @@ CHANGED = {
     "whole_datasets": True,
     "shared": True,
     "shown": 7,
+    "providers": ("clinic",),
+    "verified": True,
 }
 AT_HOME = {"gain": "known", "always_first": True, "engine": "threads", "master": "spark://here:7077"}
 

@@ -13,17 +13,17 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from saibot import __version__
-from saibot.platform.api import datasets, docs, domains, enquiries, errors, factors, operations, searches, tokens
+from saibot.platform.api import datasets, docs, domains, enquiries, errors, factors, operations, providers, searches, tokens
 from saibot.platform.api.guard import Guard
 from saibot.platform.api.schemas import TokenRequest
 from saibot.platform.api.shares import Shares
 from saibot.platform.service import Platform, open_platform
 from saibot.platform.settings import Settings
-from saibot.wire import About, Enquire, EnquiryGrant, EnquiryRefusal, Question
+from saibot.wire import About, Enquire, EnquiryGrant, EnquiryRefusal, NewKey, Question
 
 THREADS = 12  # that answer requests: more would only wait for each other
 PAGES = "saibot.platform.pages"
-SENT = (About, Enquire, EnquiryGrant, EnquiryRefusal, Question, TokenRequest)  # bodies that routes read themselves
+SENT = (About, Enquire, EnquiryGrant, EnquiryRefusal, NewKey, Question, TokenRequest)  # bodies that routes read themselves
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -46,7 +46,7 @@ def app_of(platform: Platform) -> FastAPI:
     app.state.large, app.state.shown = Shares(1), Shares(1)  # large files that are taken in, and that are shown
     errors.add_to(app)
     app.add_middleware(Guard, platform=platform)
-    for module in (tokens, domains, datasets, enquiries, factors, searches, operations):
+    for module in (tokens, providers, domains, datasets, enquiries, factors, searches, operations):
         app.include_router(module.router)
     app.include_router(operations.plain_router)
     docs.add_to(app)

@@ -15,6 +15,7 @@ from saibot.wire import (
     Enquiry,
     ErrorFacts,
     FactorsEntry,
+    ProviderStanding,
     Role,
     Search,
     Shape,
@@ -46,6 +47,10 @@ class Listed(Shape, Generic[Item]):
 
 
 class TokenList(Listed[Token]):
+    pass
+
+
+class ProviderList(Listed[ProviderStanding]):
     pass
 
 

@@ -112,7 +112,8 @@ async def events(request: Request, caller: Asking, here: Here, id: SearchId) -> 
 )
 def result(caller: Asking, here: Here, id: SearchId) -> Response:
     """To its requester alone, until it expires."""
-    return Response(here.searches.result(caller, id), headers={"Cache-Control": "no-store"}, media_type="application/json")
+    content = here.result(caller, id).text()
+    return Response(content, headers={"Cache-Control": "no-store"}, media_type="application/json")
 
 
 @router.delete(

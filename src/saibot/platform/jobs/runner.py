@@ -17,6 +17,7 @@ from saibot.platform.catalog import Catalog
 from saibot.platform.jobs.process import Outcome, WorkerProcess
 from saibot.platform.jobs.turns import Turns
 from saibot.platform.logs import Log
+from saibot.platform.providers import Providers
 from saibot.platform.searches import Searches
 from saibot.platform.shards import Shards
 from saibot.platform.storage.database import SQLAlchemyError
@@ -34,6 +35,7 @@ class Runner:
         searches: Searches,
         shards: Shards,
         catalog: Catalog,
+        providers: Providers,
         log: Log,
         *,
         workers: int,
@@ -44,6 +46,7 @@ class Runner:
     ) -> None:
         self._engine = {"engine": engine, "master": master}
         self._searches, self._shards, self._catalog, self._log = searches, shards, catalog, log
+        self._providers = providers
         self._seconds = seconds
         self._full = threading.Event()
         self._stopped = threading.Event()
@@ -143,6 +146,7 @@ class Runner:
             "account": row["account"],
             "addable": list(self._catalog.addable(row["target"])),
             "hidden": list(self._catalog.hidden_from(row["account"])),
+            "verified": sorted(self._providers.verified()),
             "on": self._engine,
         }
         stopping = False

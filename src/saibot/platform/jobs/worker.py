@@ -82,7 +82,8 @@ def pack(task: dict[str, Any]) -> dict[str, Any]:
     from saibot.search.corpus import PreparedValues
 
     install = [PreparedValues(**one) for one in task["install"]]
-    answer: dict[str, Any] = packing.apply(add=task["add"], remove=task["remove"], install=install)
+    terms = {name: task[name] for name in ("add", "remove", "providers")}
+    answer: dict[str, Any] = packing.apply(**terms, install=install)
     return answer | {"done": True}
 
 
@@ -166,6 +167,7 @@ def _search(task: dict[str, Any], progress: Any) -> Result:
         domains=KnownDomains.of(registry=DomainRegistry(Path(task["corpus"]) / "domains")),
     )
     corpus = AddableCorpus(Path(task["corpus"])).for_provider(task["account"]).without(task["hidden"])
+    corpus = corpus.with_verified(task["verified"])
     found = search(request, corpus, question.on(**task["on"]), progress=progress)
     progress("writing the result", 1.0)
     return result_of(found, request, corpus, at_home=False)

@@ -131,6 +131,8 @@ def mount(app: FastAPI, platform: Platform) -> None:
     add("/budget", partial(budget.show, reader=reader))
     add("/account", sign_in.account)
     add("/admin", admin.show)
+    add("/admin/verify", admin.verify, method="POST")
+    add("/admin/take-key", admin.take_key, method="POST")
     add("/tokens/{id}/revoke", admin.revoke, method="POST")
     add("/plan", plan.show)
     add("/plan/preview.json", plan.numbers)

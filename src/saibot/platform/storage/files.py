@@ -1,4 +1,5 @@
-"""Files by name, in a folder or in an S3-compatible store. A file appears whole or not at all, and is never changed.
+"""Files by name, in a folder or in an S3-compatible store. A file appears whole or not at all. It is never changed, but that
+a sketch may be signed anew: its digest, and so its name, do not cover the signature.
 
 Names are made of digests. Whatever is called otherwise is not the platform's, and is never touched.
 """
@@ -29,6 +30,9 @@ class FileStore(Protocol):
 
     def put(self, name: str, content: bytes | memoryview) -> None:
         """Durable when it returns. The same name always has the same content, so an existing file is left alone."""
+
+    def replace(self, name: str, content: bytes | memoryview) -> None:
+        """The same, over a file that is there."""
 
     def open(self, name: str) -> BinaryIO:
         """Raises FileNotFoundError."""
@@ -74,6 +78,9 @@ class FolderStore:
             sync_folder(path.parent.parent)
         write_safely(path, content)
 
+    def replace(self, name: str, content: bytes | memoryview) -> None:
+        write_safely(self.root / name, content)
+
     def open(self, name: str) -> BinaryIO:
         return (self.root / name).open("rb")
 
@@ -116,9 +123,11 @@ class ObjectStore:
 
     def put(self, name: str, content: bytes | memoryview) -> None:
         path = self._path(name)
-        if self._files.get_file_info(path).type == self._kinds.File:
-            return
-        with self._files.open_output_stream(path) as sink:
+        if self._files.get_file_info(path).type != self._kinds.File:
+            self.replace(name, content)
+
+    def replace(self, name: str, content: bytes | memoryview) -> None:
+        with self._files.open_output_stream(self._path(name)) as sink:
             sink.write(content)
 
     def open(self, name: str) -> BinaryIO:

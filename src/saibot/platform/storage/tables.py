@@ -76,12 +76,13 @@ datasets = Table(
     # Whether shared factors may be learned from it: not from an open one before an admin has confirmed its source.
     Column("ended", Text),  # when it was found expired
     Column("teaches", Boolean, nullable=False, server_default=true()),
+    Column("copy_of", Number, index=True),  # the dataset whose numbers its latest version has, published before it
     Index("one_dataset_per_identity", "provider", "name", "key_name", unique=True),
     Index("datasets_by_published", "published", "number"),
     Index("datasets_by_rows", "rows", "number"),
     Index("datasets_by_epsilon", "epsilon", "number"),
     Index("datasets_by_name", "sort_name", "number"),
-    Index("datasets_counted", "state", "provider", "domains", "visibility", "expires"),
+    Index("datasets_counted", "state", "provider", "domains", "visibility", "expires", "copy_of"),
     Index("datasets_by_expiry", "expires"),
 )
 
@@ -98,6 +99,8 @@ versions = Table(
     Column("holder", String(64), index=True),  # the account that the sketch names, and what that has spent
     Column("spent_epsilon", Text),
     Column("spent_delta", Text),
+    Column("payload", String(64), index=True),  # of its numbers, whatever they are called; of old ones filled in later
+    Column("signer", String(64)),  # the public key that signed the file
     Index("versions_to_pack", "packed", "dataset"),
 )
 
@@ -224,8 +227,39 @@ enquiries = Table(
     Index("enquiries_to_provider", "provider", "status", "number"),
 )
 
+providers = Table(
+    "providers",
+    metadata,
+    Column("account", Plain, primary_key=True),
+    Column("since", Text),  # of its first publication
+    Column("verified", Text),  # since when an admin has vouched for who it is
+    Column("verified_by", Plain),
+    Column("challenge", String(64)),  # that a new key of it has to sign, once
+    Column("challenged", Float),  # when that was given out, in seconds of the database's clock
+)
+
+provider_keys = Table(
+    "provider_keys",
+    metadata,
+    Column("account", Plain, primary_key=True),
+    Column("key", String(64), primary_key=True),  # public
+    Column("since", Text, nullable=False),
+    Column("until", Text),  # when another took its place, or an admin took it back
+    Column("next", String(64)),  # the key that took its place
+    Column("proof", String(128)),  # its signature for that one
+)
+
+withdrawn = Table(
+    "withdrawn",
+    metadata,
+    Column("payload", String(64), primary_key=True),
+    Column("account", Plain, nullable=False),  # whose it was, and who may publish it again
+    Column("at", Text, nullable=False),
+)
+
 ALL = (
     *(tokens, domains, datasets, versions, terms, searches, trail, about, uses, grants, enquiries),
     *(removed_domains, served, sessions, servers, shared_shards),
+    *(providers, provider_keys, withdrawn),
 )
 OF_THE_MOMENT = (searches, uses, served, sessions, servers, shared_shards)  # a backup does without them

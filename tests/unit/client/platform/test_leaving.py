@@ -107,7 +107,7 @@ def test_the_command_checks_every_sketch_before_it_sends_the_first(fake, shell, 
             shell("publish", "a.saibot", last, "--card", "clinic.toml")
     assert not fake.asked
     shell("publish", "a.saibot", "--card", "clinic.toml")
-    assert [request.method for request in fake.asked] == ["PUT", "POST"]
+    assert [request.method for request in fake.asked] == ["GET", "PUT", "POST"], "its key, the key domain, the sketch"
 
 
 def test_what_the_papers_preparation_made_is_refused_at_the_door(fake, shell, clinic):

@@ -12,7 +12,17 @@ import pandas as pd
 import pytest
 
 from saibot.cli.home import open_ledger as shell_ledger
-from saibot.client import Dataset, NotFound, PlatformUnreachable, Provider, Published, Requester, SearchFailed, SketchCache
+from saibot.client import (
+    Dataset,
+    NotFound,
+    PlatformUnreachable,
+    Provider,
+    Published,
+    Requester,
+    SearchFailed,
+    SigningKeys,
+    SketchCache,
+)
 from saibot.domains.csv_text import domain_from_csv, domain_to_csv
 from saibot.errors import BudgetExceeded, InvalidDomain, InvalidInput, InvalidSketch, SaibotError
 from saibot.privatize import Card
@@ -60,7 +70,7 @@ def test_a_provider_publishes_a_sketch_and_the_domain_of_its_key(fake, clinic, s
     assert fake.domains["wards", 1].parents == (("building", ("north", "north", "south")),)
     asked = fake.asked_for("/v1/datasets")[0]
     assert dict(asked.url.params) == {"visibility": "restricted", "expires": "2030-01-01"}
-    assert asked.content == write_sketch(sketch)
+    assert asked.content == write_sketch(SigningKeys().sign(sketch)), "that very sketch, signed on this machine"
 
 
 def test_no_row_of_a_provider_ever_leaves(fake, clinic, saibot_home):

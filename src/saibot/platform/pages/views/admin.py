@@ -44,6 +44,20 @@ def show(visit: Visit) -> Response:
     )
 
 
+async def verify(visit: Visit) -> Response:
+    """Say who a provider is, or take that back."""
+    fields = await visit.form()
+    name, wanted = str(fields.get("account", "")), "take-back" not in fields
+    await in_thread(visit.platform.verify if wanted else visit.platform.take_verification, visit.caller, name)
+    return visit.go(f"/admin?done={'verified' if wanted else 'unverified'}#accounts")
+
+
+async def take_key(visit: Visit) -> Response:
+    fields = await visit.form()
+    await in_thread(visit.platform.providers.take_key, visit.caller, str(fields.get("account", "")))
+    return visit.go("/admin?done=key-taken#accounts")
+
+
 async def revoke(visit: Visit) -> Response:
     await visit.form()
     await in_thread(visit.platform.accounts.revoke, visit.caller, visit.request.path_params["id"])
@@ -55,7 +69,9 @@ def _accounts(visit: Visit, tokens: list[Token]) -> list[dict[str, Any]]:
     counted = visit.platform.catalog.facets(visit.caller, Filter())["providers"]
     datasets = {one["provider"]: one["count"] for one in counted}
     made = []
-    for name in sorted({token.name for token in tokens}):
+    names = sorted({token.name for token in tokens})
+    standings = visit.platform.providers.standings(visit.caller, names, datasets)
+    for name in names:
         active = [token for token in tokens if token.name == name and not token.revoked]
         made.append({
             "name": name,
@@ -63,6 +79,8 @@ def _accounts(visit: Visit, tokens: list[Token]) -> list[dict[str, Any]]:
             "tokens": len(active),
             "last_used": max((token.last_used for token in active if token.last_used), default=None),
             "datasets": datasets.get(name, 0),
+            "standing": standings[name],
+            "may_verify": name != visit.caller.name,
         })  # fmt: skip
     return made
 

@@ -29,6 +29,7 @@ CHECKS = {
     "shared": "Columns of what tables have in common",
     "hops": "Columns one hop further",
     "whole_datasets": "Whole datasets",
+    "verified": "Verified providers only",
     "strategy": "Every combination",
 }
 CHECKED = {"strategy": "exhaustive"}  # what a check means, where that is not just yes
@@ -49,14 +50,15 @@ class NotASketch(Unusable):
 
 def show(visit: Visit) -> Response:
     fields = Question.model_fields
-    return _form(visit, {"target": ""} | {name: fields[name].default for name in (*NUMBERS, "rank", *CHECKS)})
+    chosen = {"target": "", "providers": visit.request.query_params.get("provider", "")[:200]}
+    return _form(visit, chosen | {name: fields[name].default for name in (*NUMBERS, "rank", *CHECKS)})
 
 
 async def send(visit: Visit) -> Response:
     visit.need("requester")
     limit = visit.platform.settings.max_upload_bytes
     fields = await _fields(visit, 2 * limit + FORM_BYTES)
-    asked: dict[str, Any] = {name: str(fields.get(name, "")).strip() for name in ("target", *NUMBERS, "rank")}
+    asked: dict[str, Any] = {name: str(fields.get(name, "")).strip() for name in ("target", "providers", *NUMBERS, "rank")}
     for name in CHECKS:
         asked[name] = CHECKED.get(name, True) if name in fields else UNCHECKED.get(name, False)
     try:
@@ -125,8 +127,10 @@ async def _sketch(fields: FormData, name: str, limit: int) -> bytes | None:
 def _question(asked: dict[str, Any]) -> Question:
     """The form's fields, or what is wrong with them in the form's own words."""
     try:
-        return Question(**{name: value for name, value in asked.items() if value != ""})
+        given = {name: value for name, value in asked.items() if value != ""}
+        named = tuple(name.strip() for name in asked["providers"].split(",") if name.strip())
+        return Question(**given | {"providers": named})
     except InvalidOption as problem:
-        words = {**NUMBERS, **CHECKS, "target": "Target", "rank": "Rank by"}
+        words = {**NUMBERS, **CHECKS, "target": "Target", "rank": "Rank by", "providers": "Providers"}
         said = f"{words.get(problem.field, problem.field)}: {problem.reason}" if problem.field else problem.reason
         raise Unusable(f"{said}.", hint="Change it and send again.") from None

@@ -55,6 +55,8 @@ def show(visit: Visit, reader: SketchReader) -> Response:
         may_confirm=dataset["open"] and not dataset["confirmed"] and may_confirm(visit, dataset),
         may_enquire=visit.caller.has("requester") and dataset["provider"] != visit.caller.name,
         grants=_grants(visit, dataset),
+        standing=visit.platform.providers.standings(visit.caller, [dataset["provider"]])[dataset["provider"]],
+        original=_original(visit, dataset),
         own=visit.caller.signed_in and (dataset["provider"] == visit.caller.name or visit.caller.has("admin")),
     )
 
@@ -64,6 +66,11 @@ def _values(visit: Visit, digest: str) -> ValuesByKey | None:
         return visit.platform.key_values.of(digest)
     except TooLargeToShow:
         return None
+
+
+def _original(visit: Visit, dataset: dict[str, Any]) -> dict[str, Any] | None:
+    """The dataset that this one is a copy of, if the visitor may know of it."""
+    return visit.platform.catalog.show(visit.caller, dataset["copy_of"]) if dataset["copy_of"] else None
 
 
 def _grants(visit: Visit, dataset: dict[str, Any]) -> list[DatasetGrant]:

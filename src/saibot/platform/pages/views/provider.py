@@ -29,5 +29,6 @@ def show(visit: Visit, reader: SketchReader) -> Response:
         tables=[table | {"spent": spent_by(table)} for table in tables],
         spent=together(tables),
         sketches=len(documents),
+        standing=visit.platform.providers.standings(visit.caller, [name])[name],
         complete=page.next is None,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from datetime import datetime
 
@@ -86,8 +85,8 @@ async def cancel(visit: Visit) -> Response:
 
 
 def as_json(visit: Visit) -> Response:
-    content = visit.platform.searches.result(visit.caller, visit.request.path_params["id"])
-    return _download(content, _view(visit), ".json", "application/json")
+    view = _view(visit)
+    return _download(view.result.text().encode(), view, ".json", "application/json")
 
 
 def as_csv(visit: Visit) -> Response:
@@ -137,7 +136,7 @@ def compare_file(visit: Visit) -> Response:
 def _compared(visit: Visit) -> tuple[Search, Search, SideBySide]:
     ids = [visit.request.path_params[name] for name in ("id", "other")]
     first, second = (visit.platform.searches.show(visit.caller, id) for id in ids)
-    views = [view_result(json.loads(visit.platform.searches.result(visit.caller, id))) for id in ids]
+    views = [view_result(visit.platform.result(visit.caller, id)) for id in ids]
     return first, second, compare_views(views[0], views[1], ("A", "B"))
 
 
@@ -147,7 +146,7 @@ def to_dataset(visit: Visit) -> Response:
 
 
 def _view(visit: Visit) -> ResultView:
-    return view_result(json.loads(visit.platform.searches.result(visit.caller, visit.request.path_params["id"])))
+    return view_result(visit.platform.result(visit.caller, visit.request.path_params["id"]))
 
 
 def _epsilon(visit: Visit) -> float | None:

@@ -20,8 +20,9 @@ def account(visit: Visit) -> Response:
     """The tokens of the account."""
     if not visit.caller.signed_in:
         raise NotSignedIn("this page needs an access token.", hint="Sign in with one.")
-    tokens = visit.platform.accounts.own(visit.caller)
-    return visit.page("account.html", here="account", tokens=tokens, this_token=visit.caller.token)
+    tokens, name = visit.platform.accounts.own(visit.caller), visit.caller.name
+    standing = visit.platform.providers.standings(visit.caller, [name])[name]
+    return visit.page("account.html", here="account", tokens=tokens, this_token=visit.caller.token, standing=standing)
 
 
 async def enter(visit: Visit) -> Response:
