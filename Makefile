@@ -74,7 +74,7 @@ check: $(READY) ## lint, formatting, types, and who may import whom
 	@$(BIN)/lint-imports --no-logo
 
 docs: $(READY) ## write the reference pages: commands, HTTP, settings, vocabularies
-	@$(BIN)/python docs/generate.py
+	@$(BIN)/python -m sitebuild.reference
 
 bench: $(READY) ## speed side by side with a plain GROUP BY, as ratios
 	@$(BIN)/saibot bench privatize

@@ -64,7 +64,7 @@ def serve(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document when ready and nothing else.")] = False,
 ) -> None:
-    """Run a platform until ctrl-C. Every other setting is an environment variable: see docs/settings.md."""
+    """Run a platform until ctrl-C. Every other setting is an environment variable: see docs/reference/settings.md."""
     from saibot.embedded import make_app
 
     settings = read_settings(data=data, database=database, files=files, workers=workers, engine=engine, spark_master=master)

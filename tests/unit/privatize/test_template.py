@@ -194,8 +194,8 @@ def test_what_only_looks_like_a_blank_is_none(line: str) -> None:
     assert unfilled(line) == []
 
 
-def test_the_card_of_the_tutorial_is_a_card() -> None:
-    text = (Path(__file__).resolve().parents[3] / "docs" / "tutorial.md").read_text(encoding="utf-8")
+def test_the_card_of_the_guide_is_a_card() -> None:
+    text = (Path(__file__).resolve().parents[3] / "docs" / "guides" / "publish-a-table.md").read_text(encoding="utf-8")
     whole, section = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     card = Card.parse(tomllib.loads(whole))
     assert set(card.features) == {"nights", "respiratory"} and set(card.keys) == {"neighbourhood"}

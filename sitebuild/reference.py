@@ -1,6 +1,7 @@
-"""Write the reference pages from what they are about: cli.md and the manual page from the commands' help, http.md from the
-OpenAPI document, settings.md from the platform's settings, vocabularies.md from the key vocabularies that ship. `make docs`
-runs this; a test fails where a page is not what this would write.
+"""Write the pages of docs/reference from what they are about: commands.md and the manual page from the commands' help,
+http.md from the OpenAPI document, settings.md from the platform's settings, vocabularies.md from the key vocabularies that
+ship; and the table of rows per key on the first page. `make docs` runs this; a test fails where a page is not what this
+would write.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from typing import Any
 
 import typer
 
-DOCS = Path(__file__).parent
-NOTE = "<!-- Written by docs/generate.py (make docs). Change the source, not this page. -->\n"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+NOTE = "<!-- Written by sitebuild/reference.py (make docs). Change the source, not this page. -->\n"
 METHODS = ("get", "put", "post", "delete")
 
 
 def pages() -> dict[str, str]:
     return {
-        "cli.md": cli_page(),
-        "saibot.1": man_page(),
-        "http.md": http_page(),
-        "settings.md": settings_page(),
-        "vocabularies.md": vocabularies_page(),
+        "reference/commands.md": cli_page(),
+        "reference/saibot.1": man_page(),
+        "reference/http.md": http_page(),
+        "reference/settings.md": settings_page(),
+        "reference/vocabularies.md": vocabularies_page(),
     }
 
 
@@ -72,7 +73,7 @@ def cli_page() -> str:
         params = command.get_params(typer.Context(command))
         arguments = [one for one in params if one.param_type_name == "argument"]
         usage = " ".join(["saibot", name, *(_usage(one) for one in arguments), "[OPTIONS]"])
-        lines += ["```", usage, "```", "", "| | default | |", "|---|---|---|"]
+        lines += ["```text", usage, "```", "", "| | default | |", "|---|---|---|"]
         for one in [*arguments, *(one for one in params if one not in arguments)]:
             if one.name in ("help", "install_completion", "show_completion"):
                 continue
@@ -84,7 +85,7 @@ def cli_page() -> str:
 def man_page() -> str:
     """The same for `man saibot`, which the wheel installs: every command with its options, in troff."""
     lines = [
-        '.\\" Written by docs/generate.py (make docs). Change the source, not this page.',
+        '.\\" Written by sitebuild/reference.py (make docs). Change the source, not this page.',
         '.TH SAIBOT 1 "" "Saibot" "User Commands"',
         ".SH NAME",
         "saibot \\- differentially private data search",
@@ -105,7 +106,7 @@ def man_page() -> str:
                 continue
             lines += [".TP", ".B " + _troff(", ".join([*one.opts, *one.secondary_opts])), _troff(_cell(one.help or ""))]
     variables = ("SAIBOT_HOME", "SAIBOT_CONFIG", "SAIBOT_CACHE", "SAIBOT_PLATFORM", "SAIBOT_TOKEN")
-    lines += [".SH ENVIRONMENT", ", ".join(variables) + ": see docs/cli.md.", ""]
+    lines += [".SH ENVIRONMENT", ", ".join(variables) + ": see docs/reference/commands.md.", ""]
     return "\n".join(lines)
 
 
@@ -238,7 +239,7 @@ def settings_page() -> str:
         "# Settings of a platform",
         "",
         "Environment variables of `saibot serve`; some are options of it, too. In Python they are fields of",
-        "`saibot.platform.Settings`. [operating.md](operating.md) says when to change them.",
+        "`saibot.platform.Settings`. [Run a platform](../guides/run-a-platform.md) says when to change them.",
         "",
         "| variable | default | |",
         "|---|---|---|",
