@@ -14,6 +14,8 @@ from typing import Any
 
 import typer
 
+from sitebuild import rows_per_key
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 NOTE = "<!-- Written by sitebuild/reference.py (make docs). Change the source, not this page. -->\n"
 METHODS = ("get", "put", "post", "delete")
@@ -26,6 +28,7 @@ def pages() -> dict[str, str]:
         "reference/http.md": http_page(),
         "reference/settings.md": settings_page(),
         "reference/vocabularies.md": vocabularies_page(),
+        "index.md": rows_per_key.written_into((DOCS / "index.md").read_text(encoding="utf-8")),
     }
 
 
@@ -164,7 +167,7 @@ def http_page() -> str:
         "header `Authorization: Bearer saibot_...`; what is public needs none. Every error has one shape:",
         "",
         "```json",
-        '{"error": {"code": "not-found", "message": "there is no dataset d123.", "hint": "...", "details": {}}}',
+        '{"error": {"code": "not_found", "message": "there is no dataset d123.", "hint": "...", "details": {}}}',
         "```",
         "",
         'Lists answer `{"items": [...], "next": CURSOR or null}`; ask again with `?cursor=CURSOR` for what follows.',
