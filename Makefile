@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 SPARK  := .venv-spark
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-spark test-full test-federated kills hostile reached check docs bench figures screenshots sbom clean
+.PHONY: help setup demo test test-spark test-full test-federated kills hostile reached check docs site wheel bench figures screenshots sbom clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -75,6 +75,12 @@ check: $(READY) ## lint, formatting, types, and who may import whom
 
 docs: $(READY) ## write the reference pages: commands, HTTP, settings, vocabularies
 	@$(BIN)/python -m sitebuild.reference
+
+site: $(READY) ## build the guide into build/site, check its links, and pack it for the platform's /help; needs no network
+	@$(BIN)/python -m sitebuild
+
+wheel: site ## build the wheel into dist, with the guide in it
+	@$(BIN)/python -m pip wheel -q --no-deps --disable-pip-version-check -w dist .
 
 bench: $(READY) ## speed side by side with a plain GROUP BY, as ratios
 	@$(BIN)/saibot bench privatize

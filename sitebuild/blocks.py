@@ -1,8 +1,8 @@
 """The code on the pages: every fenced block with its language, and whether our tests run it.
 
 A block that cannot be run says so to readers, in the caption above it: `title="Not run by our tests: needs a GPU"`. One that
-takes long is run in the long form of the tests only, and has `<!-- long: why -->` on a line before it. `<!-- as: provider -->`
-says whose machine it is typed on, where a page has several people.
+takes long is run in the long form of the tests only, and has `<!-- long: why -->` on a line before it.
+`<!-- as: provider -->` says whose machine it is typed on, where a page has several people.
 
 `python -m sitebuild.blocks` counts them and lists both kinds of exceptions.
 """

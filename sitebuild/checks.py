@@ -15,7 +15,9 @@ LOADED = {"img": "src", "script": "src", "link": "href", "source": "src", "ifram
 
 
 def problems(folder: Path) -> list[str]:
-    return [f"{page.relative_to(folder)}: {told}" for page in sorted(folder.rglob("*.html")) for told in _problems(folder, page)]
+    return [
+        f"{page.relative_to(folder)}: {told}" for page in sorted(folder.rglob("*.html")) for told in _problems(folder, page)
+    ]
 
 
 def counts(folder: Path) -> dict[str, int]:
@@ -85,5 +87,7 @@ def style_problems(folder: Path) -> list[str]:
         if path.name == "index.js":
             continue  # words of the guide, which may well name addresses
         text = path.read_text(encoding="utf-8")
-        found += [f"{path.relative_to(folder)} names {address}" for address in re.findall(r"https?://[^\s\"')]+|@import", text)]
+        found += [
+            f"{path.relative_to(folder)} names {address}" for address in re.findall(r"https?://[^\s\"')]+|@import", text)
+        ]
     return found

@@ -17,11 +17,15 @@ from sitebuild import borrowed, look, notebooks, python_reference, rows_per_key
 from sitebuild.search_index import SearchIndex
 
 FIGURE = "<!-- the picture of rows per key -->"
-_FIGURE = "\n\n" + "".join(
-    f'<img class="plot only-{scheme}" src="rows-per-key-{scheme}.svg" alt="Share of R² that survives against rows per key, '
-    'for four budgets: an S-shaped curve each, half at about 55 rows per key and epsilon 1">'
-    for scheme in notebooks.INK
-) + "\n\n" 
+_FIGURE = (
+    "\n\n"
+    + "".join(
+        f'<img class="plot only-{scheme}" src="rows-per-key-{scheme}.svg" alt="Share of R² that survives against rows '
+        'per key, for four budgets: an S-shaped curve each, half at about 55 rows per key and epsilon 1">'
+        for scheme in notebooks.INK
+    )
+    + "\n\n"
+)
 ROOT = Path(__file__).resolve().parents[1]
 _LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 _index = SearchIndex()
@@ -54,7 +58,9 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
     wrapped = re.sub(r"<table>", '<div class="table" tabindex="0" role="region" aria-label="Table"><table>', html)
     html = wrapped.replace("</table>", "</table></div>")
     html = re.sub(r"<pre>", '<pre tabindex="0">', html)  # long lines scroll, by keyboard as well
-    html = re.sub(r"<p>((?:<img [^>]*>)+)</p>", r'<div class="picture" tabindex="0" role="region" aria-label="Picture">\1</div>', html)
+    html = re.sub(
+        r"<p>((?:<img [^>]*>)+)</p>", r'<div class="picture" tabindex="0" role="region" aria-label="Picture">\1</div>', html
+    )
     html = re.sub(r'<span class="filename">(?!Not run)', '<span class="filename file">', html)
     return html.replace("<img ", '<img loading="lazy" ')
 
@@ -70,7 +76,7 @@ def on_post_build(config: MkDocsConfig) -> None:
 
 
 def _part(page: Page) -> str:
-    parents = [one.title for one in reversed(page.ancestors)]
+    parents = [str(one.title) for one in reversed(list(page.ancestors))]
     return " › ".join(parents) or "Start"
 
 

@@ -89,9 +89,13 @@ def _run_cell(source: str, where: str, names: dict[str, Any]) -> list[Shown]:
 
 
 def _as_shown(value: Any) -> Shown:
-    if type(value).__module__.startswith("pandas") and hasattr(value, "to_frame" if not hasattr(value, "to_html") else "to_html"):
+    if type(value).__module__.startswith("pandas") and hasattr(
+        value, "to_frame" if not hasattr(value, "to_html") else "to_html"
+    ):
         frame = value if hasattr(value, "to_html") else value.to_frame()
-        text = frame.to_html(border=0, max_rows=_ROWS, max_cols=_COLUMNS, float_format=lambda number: f"{number:.4g}")
+        text = frame.to_html(
+            border=0, max_rows=_ROWS, max_cols=_COLUMNS, na_rep="–", float_format=lambda number: f"{number:.4g}"
+        )
         return Shown("table", re.sub(r' style="[^"]*"| class="dataframe"', "", text))
     if hasattr(value, "_repr_svg_") and (drawn := value._repr_svg_()):
         return Shown("figure", pictures={"light": drawn.encode(), "dark": drawn.encode()})
@@ -144,7 +148,8 @@ def drawn_figure(figure: Any, ink: str, *, keep_text: bool = False) -> bytes:
 
 def page(path: Path, *, run: bool = True) -> NotebookPage:
     shown = iter(_run_apart(path)) if run else None
-    parts, pictures = [], {}
+    parts: list[str] = []
+    pictures: dict[str, bytes] = {}
     for cell in cells(path):
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
@@ -156,7 +161,9 @@ def page(path: Path, *, run: bool = True) -> NotebookPage:
                 names = {scheme: f"{path.stem}-{len(pictures) // 2 + 1}-{scheme}.svg" for scheme in INK}
                 pictures |= {f"notebooks/{names[scheme]}": thing.pictures[scheme] for scheme in INK}
                 words = re.sub(r"[\[\]\"]", "", thing.content) or "A plot of the numbers above"
-                images = "".join(f'<img class="plot only-{scheme}" src="{names[scheme]}" alt="{html.escape(words)}">' for scheme in INK)
+                images = "".join(
+                    f'<img class="plot only-{scheme}" src="{names[scheme]}" alt="{html.escape(words)}">' for scheme in INK
+                )
                 parts.append(f'<div class="output">{images}</div>')
             elif thing.kind == "table":
                 parts.append(f'<div class="output">\n{thing.content}\n</div>')

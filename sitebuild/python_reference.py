@@ -17,8 +17,15 @@ from typing import Any
 PAGES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
     "providers": (
         "For providers",
-        "Turn rows into a sketch on your own machine, and publish the sketch. [Publish a table](../../guides/publish-a-table.md) "
-        "shows them at work; the extra `provider` installs them.",
+        "Turn rows into a sketch on your own machine, and publish the sketch. "
+        "[Publish a table](../../guides/publish-a-table.md) shows them at work; the extra `provider` installs them.\n\n"
+        "| in signatures | means |\n|---|---|\n"
+        "| `TableLike` | the path of a CSV, Parquet or Arrow file, a frame of pandas, Polars or Spark, an Arrow table, or a "
+        "table of ibis |\n"
+        "| `CardLike` | a `Card`, the path of one, or a dict with the same fields |\n"
+        '| `Amount` | a budget as a number or, exactly, as a text: `1`, `"0.5"`, `"1e-6"` |\n'
+        "| `Progress` | a function that is told what is going on and how far it is |\n"
+        "| `Note` | a function that is told sentences for the provider alone |",
         {
             "saibot.client": ("Provider", "open_sketches"),
             "saibot.privatize": (
@@ -31,12 +38,21 @@ PAGES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
     ),
     "requesters": (
         "For requesters",
-        "Ask which published tables improve a model, and use what was found. [Search for tables](../../guides/search-for-tables.md) "
-        "shows them at work; the extra `local` installs them.",
+        "Ask which published tables improve a model, and use what was found. "
+        "[Search for tables](../../guides/search-for-tables.md) shows them at work; the extra `local` installs them.",
         {
             "saibot.client": (
                 *("Requester", "SearchOptions", "Augmented", "LinearModel", "Job", "find_augmentation", "local_request"),
-                *("private_request", "SearchRequest", "KeyColumn", "Corpus", "pack_sketches", "Packed", "Published", "discover"),
+                *(
+                    "private_request",
+                    "SearchRequest",
+                    "KeyColumn",
+                    "Corpus",
+                    "pack_sketches",
+                    "Packed",
+                    "Published",
+                    "discover",
+                ),
                 *("synthesize", "Kept", "Domains", "ValueSource", "Enquiries"),
             ),
         },
@@ -60,13 +76,32 @@ PAGES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
         "Sketches and keys",
         "What crosses the trust boundary, and the public lists of keys that tables are joined by.",
         {
-            "saibot.sketch": ("read_sketch", "write_sketch", "Sketch", "Header", "Feature", "Key", "KeyPart", "LevelTable", "collect"),
-            "saibot.domains": ("KeyDomain", "named_domain", "vocabulary", "Vocabulary", "generated_domain", "align", "Alignment"),
+            "saibot.sketch": (
+                "read_sketch",
+                "write_sketch",
+                "Sketch",
+                "Header",
+                "Feature",
+                "Key",
+                "KeyPart",
+                "LevelTable",
+                "collect",
+            ),
+            "saibot.domains": (
+                "KeyDomain",
+                "named_domain",
+                "vocabulary",
+                "Vocabulary",
+                "generated_domain",
+                "align",
+                "Alignment",
+            ),
         },
     ),
     "estimates": (
         "Estimates",
-        "From a sketch to numbers with errors, at no further budget. [Mathematics](../../explanation/mathematics.md) derives them.",
+        "From a sketch to numbers with errors, at no further budget. "
+        "[Mathematics](../../explanation/mathematics.md) derives them.",
         {
             "saibot.estimate": (
                 *("preview", "Preview", "lookup_values", "LookupValues", "profile", "Profile", "totals", "Totals"),
@@ -81,19 +116,49 @@ PAGES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
         "Everything that Saibot refuses is a `SaibotError`: what was asked, what is allowed, and a hint at what to do.",
         {
             "saibot.errors": ("SaibotError", "InvalidInput"),
-            "saibot.client": ("PlatformError", "PlatformUnreachable", "PlatformBusy", "NotAllowed", "NotFound", "SearchFailed"),
+            "saibot.client": (
+                "PlatformError",
+                "PlatformUnreachable",
+                "PlatformBusy",
+                "NotAllowed",
+                "NotFound",
+                "SearchFailed",
+            ),
         },
     ),
 }
 
 LEFT_OUT = {  # rooms' own names that are on no page, and why
-    "saibot.client": {"shapes of answers, on the page of HTTP": ("Account", "Dataset", "Domain", "Enquiry", "NewToken", "Search", "Token")},
-    "saibot.privacy": {"entries of a ledger, which Ledger shows": ("Event", "GaussianEvent", "PureEvent", "ChoiceEvent", "KeysEvent")},
+    "saibot.client": {
+        "shapes of answers, on the page of HTTP": (
+            *("Account", "Dataset", "Domain", "Enquiry", "NewToken", "Search", "Token"),
+        ),
+    },
+    "saibot.privacy": {
+        "entries of a ledger, which Ledger shows": ("Event", "GaussianEvent", "PureEvent", "ChoiceEvent", "KeysEvent"),
+    },
     "saibot.sketch": {
         "constants of the file": ("OTHER", "SUFFIX"),
-        "keys, told with saibot.domains": ("KeyDomain",),
         "how a sketch lists its keys to a registry": ("listed_domain",),
     },
+    "saibot.domains": {
+        "the room's own: how lists are kept, spelled and told apart": (
+            *("OTHER", "DomainCard", "DomainConflict", "DomainRegistry", "KnownDomains", "NamedDomain", "UnknownDomain"),
+            *("different", "doubt", "folded", "imported_domains", "keys_digest", "level_domain", "normal_key", "spellings"),
+        ),
+    },
+    "saibot.estimate": {
+        "steps inside the estimators, derived on the page of mathematics": (
+            *("JoinedMoments", "exact_moments", "join_gram", "joined", "level_interval", "paper_weights", "ratio_values"),
+            *("shrink", "stop_quantile"),
+        ),
+    },
+    "saibot.discover": {
+        "what the search and the pages ask with": (
+            *("FeatureMap", "KeyLists", "Meeting", "Meetings", "OwnKeys", "Subject", "match_union"),
+        ),
+    },
+    "saibot.search": {"for whoever writes a strategy: its module says how": ("Greedy", "RequestKey", "Strategy")},
 }
 
 
@@ -149,7 +214,9 @@ def _fields(thing: type) -> Iterator[str]:
     if hasattr(thing, "__members__"):
         rows = [(f"`{name}`", f"`{one.value}`", "") for name, one in thing.__members__.items()]
     elif hasattr(thing, "model_fields"):
-        rows = [(f"`{name}`", _type(facts.annotation), facts.description or "") for name, facts in thing.model_fields.items()]
+        rows = [
+            (f"`{name}`", _type(facts.annotation), facts.description or "") for name, facts in thing.model_fields.items()
+        ]
     elif dataclasses.is_dataclass(thing):
         said = _comments(thing)
         public = [one for one in dataclasses.fields(thing) if not one.name.startswith("_")]
@@ -174,14 +241,16 @@ def _signature(name: str, thing: Any) -> str:
         found = inspect.signature(thing)
     except (TypeError, ValueError):
         return ""
-    parameters = [one for place, one in enumerate(found.parameters.values()) if not (place == 0 and one.name in ("self", "cls"))]
+    parameters = [
+        one for place, one in enumerate(found.parameters.values()) if not (place == 0 and one.name in ("self", "cls"))
+    ]
     parts, starred = [], False
     for one in parameters:
         if one.kind is one.KEYWORD_ONLY and not starred:
             starred = True
             if not any(other.kind is other.VAR_POSITIONAL for other in parameters):
                 parts.append("*")
-        stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+        stars = "*" if one.kind is one.VAR_POSITIONAL else "**" if one.kind is one.VAR_KEYWORD else ""
         kind = "" if one.annotation is one.empty else f": {_annotation(one.annotation)}"
         default = "" if one.default is one.empty else f"{' = ' if kind else '='}{_default(one.default)}"
         parts.append(f"{stars}{one.name}{kind}{default}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 _HEADINGS = ("h1", "h2", "h3")
-_LONGEST = 1500  # characters of one section: the rest of a long table tells a search little
+_LONGEST = 8000  # characters of one section: the longest table of commands or settings has about as many
 
 
 class SearchIndex:

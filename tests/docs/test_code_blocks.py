@@ -81,7 +81,12 @@ def test_no_command_hides_in_an_indented_block(page: str, text: str) -> None:
 
 def test_a_block_that_fails_is_noticed(tmp_path: Path, commands: Path) -> None:
     story = PageStory(tmp_path, commands)
-    for text in ("```sh\nfalse\n```", "```sh\nsaibot nonsense\n```", "```python\n1 / 0\n```", "```toml\n[dataset]\nnme = 1\n```"):
+    for text in (
+        "```sh\nfalse\n```",
+        "```sh\nsaibot nonsense\n```",
+        "```python\n1 / 0\n```",
+        "```toml\n[dataset]\nnme = 1\n```",
+    ):
         (block,) = blocks_of("page.md", text)
         with pytest.raises(Exception, match=r"page\.md|division|unknown field"):
             story.run(block)
@@ -108,7 +113,10 @@ def test_commands_and_what_they_print_are_told_apart() -> None:
 
 def test_a_shell_remembers_what_was_exported_and_where_it_is(tmp_path: Path) -> None:
     story = PageStory(tmp_path, tmp_path)
-    for text in ("```sh\nmkdir inner && cd inner\nexport WHO=me\n```", '```sh\ntest "$WHO" = me && test "${PWD##*/}" = inner\n```'):
+    for text in (
+        "```sh\nmkdir inner && cd inner\nexport WHO=me\n```",
+        '```sh\ntest "$WHO" = me && test "${PWD##*/}" = inner\n```',
+    ):
         (block,) = blocks_of("page.md", text)
         story.run(block)
 

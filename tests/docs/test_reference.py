@@ -79,4 +79,5 @@ def test_every_option_in_a_shell_example_exists(path):
 @pytest.mark.parametrize("path", SAYS, ids=lambda path: path.name)
 def test_every_local_link_leads_somewhere(path):
     for link in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
-        assert (path.parent / link).exists(), link
+        made = (path.parent / link).resolve().is_relative_to(DOCS / "reference" / "python")  # by the build of the site
+        assert made or (path.parent / link).exists(), link

@@ -72,8 +72,18 @@ class PageStory:
     def environment(self) -> dict[str, str]:
         path = f"{self.commands}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         plain = {name: text for name, text in os.environ.items() if not name.startswith("SAIBOT_")}
-        own = {"SAIBOT_HOME": str(self.folder / "home" / self.who), "PATH": path, "COLUMNS": "98", "TERM": "xterm", "NO_COLOR": "1"}
-        story = {"STORY_STATE": str(self.folder / f".state-{self.who}"), "STORY_PORT": str(self.port), "STORY_ROOT": str(ROOT)}
+        own = {
+            "SAIBOT_HOME": str(self.folder / "home" / self.who),
+            "PATH": path,
+            "COLUMNS": "98",
+            "TERM": "xterm",
+            "NO_COLOR": "1",
+        }
+        story = {
+            "STORY_STATE": str(self.folder / f".state-{self.who}"),
+            "STORY_PORT": str(self.port),
+            "STORY_ROOT": str(ROOT),
+        }
         return plain | own | story | {"PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"}
 
     def run(self, block: Block) -> None:

@@ -76,7 +76,9 @@ def hospital(story: PageStory) -> Iterator[None]:
     rng = np.random.default_rng(3)
     stays = admissions(8_000).assign(cost=lambda table: (table.nights * 900 * rng.lognormal(0, 0.5, len(table))).round())
     stays.drop(columns="asthma").to_csv(story.folder / "stays.csv", index=False)
-    admissions(4_000).assign(ward=lambda table: table.neighbourhood % 12 + 1).to_csv(story.folder / "visits.csv", index=False)
+    admissions(4_000).assign(ward=lambda table: table.neighbourhood % 12 + 1).to_csv(
+        story.folder / "visits.csv", index=False
+    )
     pd.DataFrame({"neighbourhood": HOODS, "beds": 10 * level("beds")}).to_csv(story.folder / "beds.csv", index=False)
     with platform(story):
         yield

@@ -116,7 +116,7 @@ async function show() {
     const head = document.createElement("strong");
     head.append(marked(hit.heading, terms));
     const where = document.createElement("small");
-    where.textContent = hit.heading === hit.title ? hit.part : `${hit.part} › ${hit.title}`;
+    where.textContent = [hit.heading, hit.part].includes(hit.title) ? hit.part : `${hit.part} › ${hit.title}`;
     const excerpt = document.createElement("span");
     excerpt.append(marked(hit.excerpt, terms));
     link.append(where, head, excerpt);
@@ -149,7 +149,7 @@ field.addEventListener("keydown", (event) => {
 });
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  await show();
+  if (list.hidden) await show(); // typed faster than the index was loaded
   const chosen = list.querySelector('[aria-selected="true"]');
   if (chosen) { location.assign(chosen.href); close(); }
 });

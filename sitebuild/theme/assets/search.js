@@ -1,6 +1,9 @@
 // Full text search over the sections of the guide, in the browser: BM25 with headings counted several times, endings of words
 // left off, and the last word taken as a beginning. `guideSections` is [[url, part, title, heading, text], ...].
 
+// Words that every section has are not looked for, and what most readers want comes before what few do.
+const SEARCH_EMPTY = new Set("a an and are as at be by can do does for from how i if in is it my of on or that the this to what when which who with you your".split(" "));
+const SEARCH_PARTS = [["Reference › Python", 0.55], ["Explanation › Proofs", 0.6], ["Reference", 0.85], ["Explanation", 0.95]];
 const SEARCH_WORD = /[\p{L}\p{N}]+(?:[-_.'’][\p{L}\p{N}]+)*/gu;
 
 function wordStem(word) {
@@ -63,7 +66,9 @@ class GuideIndex {
   }
 
   search(words, most) {
-    const terms = [...words.matchAll(SEARCH_WORD)].map(([word]) => wordStem(word));
+    const asked = [...words.matchAll(SEARCH_WORD)].map(([word]) => word.toLowerCase());
+    const full = asked.filter((word) => !SEARCH_EMPTY.has(word));
+    const terms = (full.length ? full : asked).map(wordStem);
     const scores = new Map(), seen = new Map();
     terms.forEach((term, i) => {
       const found = this.matches(term, i === terms.length - 1);
@@ -74,13 +79,22 @@ class GuideIndex {
         seen.set(place, (seen.get(place) ?? 0) + 1);
       }
     });
-    const found = [...scores].map(([place, score]) => [place, score * (seen.get(place) / terms.length) ** 2])
+    const found = [...scores].map(([place, score]) => [place, score * (seen.get(place) / terms.length) ** 2 * this.weight(place, terms)])
       .sort((a, b) => b[1] - a[1]).slice(0, most)
       .map(([place]) => {
         const [url, part, title, heading, text] = this.sections[place];
         return { url, part, title, heading, excerpt: this.excerpt(text, terms) };
       });
     return { terms, found };
+  }
+
+  weight(place, terms) {
+    const [url, part, title, heading] = this.sections[place];
+    const [, usual] = SEARCH_PARTS.find(([start]) => part.startsWith(start)) ?? ["", 1];
+    const headed = new Set([...heading.matchAll(SEARCH_WORD)].map(([word]) => wordStem(word)));
+    const said = terms.filter((term) => headed.has(term)).length / terms.length; // how much of the question the heading says
+    const told = headed.size ? terms.filter((term) => headed.has(term)).length / headed.size : 0; // and of the heading the question
+    return (url.includes("changelog") ? 0.4 : usual) * (1 + 0.8 * said * told);
   }
 
   excerpt(text, terms) {

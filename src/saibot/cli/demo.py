@@ -58,7 +58,8 @@ def demo(
         ),
     ] = False,
     write_tables: Annotated[
-        Path | None, typer.Option(help="Tell nothing, and only write the story's tables into this folder: to try commands on.")
+        Path | None,
+        typer.Option(help="Tell nothing, and only write the story's tables into this folder: to try commands on."),
     ] = None,
     port: Annotated[int, typer.Option(help="With --serve: the port to listen at; 0 for any free one.", min=0)] = 8642,
     json: JsonOption = False,

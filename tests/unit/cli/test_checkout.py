@@ -54,5 +54,9 @@ def test_a_wheel_holds_the_package_alone_and_a_source_archive_research_too() -> 
 
     with (checkout.PACKAGE.parents[1] / "pyproject.toml").open("rb") as file:
         build = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]
-    assert build["wheel"] == {"packages": ["src/saibot"], "shared-data": {"docs/reference/saibot.1": "share/man/man1/saibot.1"}}
-    assert {"src", "research", "tests"} <= set(build["sdist"]["include"])
+    assert build["wheel"] == {
+        "packages": ["src/saibot"],
+        "artifacts": ["src/saibot/platform/pages/help.zip"],
+        "shared-data": {"docs/reference/saibot.1": "share/man/man1/saibot.1"},
+    }
+    assert {"src", "research", "sitebuild", "tests"} <= set(build["sdist"]["include"])
