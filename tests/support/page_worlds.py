@@ -44,8 +44,8 @@ def level(name: str) -> pd.Series:
     return pd.Series(rng.uniform(1, 9, len(HOODS)), list(HOODS))
 
 
-def admissions(rows: int = 12_000) -> pd.DataFrame:
-    rng = np.random.default_rng(1)
+def admissions(rows: int = 12_000, seed: int = 1) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
     hood = rng.choice(list(HOODS), rows)
     nights = np.clip(level("sick")[hood].to_numpy() + rng.gamma(2, 1, rows), 0, 30).round()
     asthma = np.where(rng.random(rows) < level("sick")[hood].to_numpy() / 12, "yes", "no")
@@ -74,9 +74,9 @@ def hospital(story: PageStory) -> Iterator[None]:
     """Guides for providers: tables of a hospital, and a platform to publish on."""
     write_tables(story.folder)
     rng = np.random.default_rng(3)
-    stays = admissions(8_000).assign(cost=lambda table: (table.nights * 900 * rng.lognormal(0, 0.5, len(table))).round())
+    stays = admissions(8_000, seed=7).assign(cost=lambda table: (table.nights * 900 * rng.lognormal(0, 0.5, len(table))).round())
     stays.drop(columns="asthma").to_csv(story.folder / "stays.csv", index=False)
-    admissions(4_000).assign(ward=lambda table: table.neighbourhood % 12 + 1).to_csv(
+    admissions(4_000, seed=8).assign(ward=lambda table: table.neighbourhood % 12 + 1).to_csv(
         story.folder / "visits.csv", index=False
     )
     pd.DataFrame({"neighbourhood": HOODS, "beds": 10 * level("beds")}).to_csv(story.folder / "beds.csv", index=False)
@@ -124,7 +124,7 @@ def two_people(story: PageStory) -> Iterator[None]:
     from saibot.client import Enquiries, Platform
 
     write_tables(story.folder)
-    admissions(6_000).to_csv(story.folder / "fuller.csv", index=False)
+    admissions(6_000, seed=9).to_csv(story.folder / "fuller.csv", index=False)
     with platform(story):
         admin = Platform(story.address, token=story.token)
         for who, account in (("provider", "city-hospital"), ("requester", "school-district")):

@@ -66,7 +66,7 @@ def wait_at(address: str) -> None:
 
     for name in LOADED:
         importlib.import_module(name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a fork: it tells its status itself
+    signal.signal(signal.SIGCHLD, _reap)
     door = socket.socket(socket.AF_UNIX)
     door.bind(address + ".new")
     door.listen(16)
@@ -77,6 +77,13 @@ def wait_at(address: str) -> None:
             door.close()
             _run(there)
         there.close()
+
+
+def _reap(*_: object) -> None:
+    """Forks that have ended; each has told its status itself."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _run(there: socket.socket) -> None:
