@@ -8,7 +8,7 @@ TOOLS  := build/tools
 PIP    := -m pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-spark test-full test-federated kills hostile reached check docs bench figures screenshots dist hashes image test-image test-unit test-install sbom clean
+.PHONY: help setup demo test test-spark test-full test-federated kills hostile reached check docs site bench figures screenshots dist hashes image test-image test-unit test-install sbom clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -77,7 +77,10 @@ check: $(READY) ## lint, formatting, types, and who may import whom
 	@$(BIN)/lint-imports --no-logo
 
 docs: $(READY) ## write the reference pages: commands, HTTP, settings, vocabularies
-	@$(BIN)/python docs/generate.py
+	@$(BIN)/python -m sitebuild.reference
+
+site: $(READY) ## build the guide into build/site, check its links, and pack it for the platform's /help; needs no network
+	@$(BIN)/python -m sitebuild
 
 bench: $(READY) ## speed side by side with a plain GROUP BY, as ratios
 	@$(BIN)/saibot bench privatize
@@ -88,7 +91,7 @@ figures: $(READY) ## run the paper's figures and ours again into docs/figures (a
 screenshots: $(READY) ## look at every page: light and dark, wide and narrow, into docs/screenshots
 	@$(BIN)/python -m pytest -q -n 0 tests/browser/screenshots.py
 
-dist: $(TOOLS)/.ready ## build the wheel and the source archive into dist, and check both
+dist: $(TOOLS)/.ready site ## build the wheel, with the guide in it, and the source archive into dist, and check both
 	@rm -rf dist
 	@$(TOOLS)/bin/python -m build --no-isolation >build/dist.log 2>&1 || { cat build/dist.log; exit 1; }
 	@$(TOOLS)/bin/twine check --strict dist/*

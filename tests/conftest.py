@@ -47,6 +47,15 @@ def postgres() -> Iterator[Callable[[], str]]:
         yield new_database
 
 
+@pytest.fixture(scope="session")
+def guide_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The guide, built once for all workers of a run in the quick way, without a network; and packed beside it."""
+    from tests.support.built_site import built_site
+
+    base = tmp_path_factory.getbasetemp()
+    return built_site(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
+
+
 @pytest.fixture(autouse=True)
 def saibot_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test may touch the ledger of whoever runs it."""

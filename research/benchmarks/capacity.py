@@ -1,7 +1,7 @@
 """What a search step costs, fitted to measured times, and what corpora of any size need by that.
 
 `python -m research.benchmarks.capacity threads` (or gpu) measures this machine and prints the fit as JSON;
-`python -m research.benchmarks.capacity plan FIT.json` prints the table of docs/capacity.md.
+`python -m research.benchmarks.capacity plan FIT.json` prints the table of docs/explanation/capacity.md.
 
 The model: seconds of a step = start + by_candidate N + by_value N K + by_feature N K max(p - 2, 0), for N candidates (one
 for each feature of each dataset), K keys and p own features. All four are at least 0; relative errors are kept small.

@@ -96,7 +96,8 @@ def unread_streams(scene: Scene) -> None:
         callers = [one for _ in range(100 if scene.quick else 400) if (one := _open(scene, held)) is not None]
         for number, one in enumerate(callers):
             one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            head = f"GET /v1/searches/{ids[number % len(ids)]}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n"
+            address = f"/v1/searches/{ids[number % len(ids)]}/events"
+            head = f"GET {address} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n"
             with suppress(OSError):
                 one.sendall(head.encode())
         _hold(scene, callers, b"")

@@ -1,4 +1,4 @@
-"""docs/card.md names every field that a card has, and every example on it is a card."""
+"""docs/reference/card.md names every field that a card has, and every example on it is a card."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from saibot.privatize import Card, card
 
-PAGE = (Path(__file__).parents[2] / "docs" / "card.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "card.md").read_text(encoding="utf-8")
 SECTIONS = re.split(r"^## |^Bought bounds|^A domain of your own", PAGE, flags=re.MULTILINE)
 PLACES = {
     "[dataset]": card.DatasetFacts,

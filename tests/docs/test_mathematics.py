@@ -1,4 +1,4 @@
-"""What the code cites is written down: every reference to docs/mathematics.md names a heading of it."""
+"""What the code cites is written down: every reference to docs/explanation/mathematics.md names a heading of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "mathematics.md").read_text()
+PAGE = (ROOT / "docs" / "explanation" / "mathematics.md").read_text()
 HEADINGS = set(re.findall(r"^## (.+)$", PAGE, re.MULTILINE))
 CITING = sorted(path for folder in ("src", "research", "tests", "docs") for path in (ROOT / folder).rglob("*.py"))
 REFERENCE = re.compile(r"mathematics\.md,\s+\"([^\"]+)\"")

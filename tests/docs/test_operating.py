@@ -10,7 +10,7 @@ import pytest
 from saibot.platform import Settings
 from saibot.platform.metrics import Metrics
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs" / "operating.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "run-a-platform.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"SAIBOT_([A-Z_]+)|`_([A-Z_]+)`", TEXT))))

@@ -1,7 +1,8 @@
 """Search quality at epsilon 1 in the world of `research/workloads/simulated.py`: ours beside the paper's mechanisms.
 
 Seeded, so the figures are the same everywhere. Seeds below 2000 were looked at while the search was made; these are others.
-The full form runs every setting 120 times and prints medians with their standard errors, the table of docs/search.md.
+The full form runs every setting 120 times and prints medians with their standard errors, the table of
+docs/explanation/quality.md.
 """
 
 from __future__ import annotations

@@ -58,12 +58,19 @@ def demo(
             "--serve", help="Keep the platform running afterwards, with its web pages. A story told before is served."
         ),
     ] = False,
+    write_tables: Annotated[
+        Path | None,
+        typer.Option(help="Tell nothing, and only write the story's tables into this folder: to try commands on."),
+    ] = None,
     port: Annotated[int, typer.Option(help="With --serve: the port to listen at; 0 for any free one.", min=0)] = 8642,
     json: JsonOption = False,
 ) -> None:
     """Tell a whole story on real data: providers publish privately, a requester searches, and a model gets better."""
     from saibot.cli.serve import listen
 
+    if write_tables is not None:
+        _write_tables(story or DemoStory.HOUSEHOLDS, write_tables, json=json)
+        return
     place = folder or Path("demo-output") / (story or DemoStory.HOUSEHOLDS)
     chosen = _story_for(place, story)
     listening = listen("127.0.0.1", port) if serve else None  # a busy port is told before the story, not after
@@ -76,6 +83,17 @@ def demo(
         write_safely(served, dumps({"token": token, "story": chosen}).encode())
     if listening is not None:
         _serve(place, loads(served.read_text(encoding="utf-8"))["token"], listening, quiet=json)
+
+
+def _write_tables(story: DemoStory, folder: Path, *, json: bool) -> None:
+    from saibot.demo import flights, households
+
+    made = (households if story is DemoStory.HOUSEHOLDS else flights).write_tables(folder)
+    if json:
+        print_json({"tables": [str(path) for path in made]})
+        return
+    for path in made:
+        typer.echo(f"wrote {path}")
 
 
 def _story_for(place: Path, asked: DemoStory | None) -> DemoStory:

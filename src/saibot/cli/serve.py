@@ -68,7 +68,7 @@ def serve(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document when ready and nothing else.")] = False,
 ) -> None:
-    """Run a platform until ctrl-C. Every other setting is an environment variable: see docs/settings.md."""
+    """Run a platform until ctrl-C. Every other setting is an environment variable: see docs/reference/settings.md."""
     from saibot.embedded import make_app
 
     settings = read_settings(data=data, database=database, files=files, workers=workers, engine=engine, spark_master=master)
@@ -199,7 +199,7 @@ def _ready(address: str, settings: Settings, *, json: bool) -> None:
         print_json({"address": address, "data": str(settings.data), "admin_token_file": str(token)})
         return
     here = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")  # where this machine finds it
-    typer.echo(f"Saibot listens at {address}; API documentation at {here}/docs")
+    typer.echo(f"Saibot listens at {address}; the guide is at {here}/help, the API at {here}/docs")
     if token.is_file():
         typer.echo(f"Data in {settings.data}; the admin's token in {token}")
         typer.echo(f"  saibot login {here} --token-file {token}     # then: saibot token create NAME --role provider")

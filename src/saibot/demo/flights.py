@@ -185,6 +185,12 @@ def write_airline(folder: Path, code: str) -> tuple[Path, Path]:
     return table, card
 
 
+def write_tables(folder: Path) -> list[Path]:
+    """Every airline's flights and the weather, each with its card."""
+    made = [write_airline(folder, code)[0] for code in airlines()]
+    return [*made, make_weather(folder).table]
+
+
 def _write(path: Path, frame: pd.DataFrame) -> None:
     """A table that is there already stays as it is: the ledger knows it by its bytes."""
     if not path.exists():

@@ -98,3 +98,19 @@ def read_households() -> HouseholdTables:
             assert content is not None
             tables.append(pd.read_csv(content, index_col=0))
     return HouseholdTables(*tables)
+
+
+def write_tables(folder: Path) -> list[Path]:
+    """What the offices know of every household, and the individuals of both halves of the communes, as CSV files."""
+    tables = read_households()
+    offices = [column for column, _, _ in OFFICES.values()]
+    ministry = [KEY, TARGET, *OWN]
+    made = {
+        "households": tables.households[[KEY, *offices]],
+        "surveyed": tables.surveyed[ministry],
+        "unseen": tables.unseen[ministry],
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in made.items():
+        table.to_csv(folder / f"{name}.csv", index=False)
+    return [folder / f"{name}.csv" for name in made]

@@ -1,7 +1,7 @@
 """Whether rows look like rows that were seen before: bottom-k samples of keyed hashes, and how far two of them overlap.
 
 The samples stay in the ledger. They change nothing that leaves this machine; they only let a provider be warned who is about
-to give individuals a second cap under another name. What they cannot see is in docs/not-protected.md.
+to give individuals a second cap under another name. What they cannot see is in docs/explanation/not-protected.md.
 """
 
 from __future__ import annotations

@@ -384,7 +384,10 @@ def card_message(problem: ValidationError) -> tuple[str, str | None]:
         fields = _fields_at(tuple(map(str, first["loc"][:-1])))
         near = get_close_matches(steps[-1], fields, 1, 0.5)
         hint = f"Did you mean {near[0]!r}? " if near else ""
-        return f"the card has an unknown field at [{place}].", f"{hint}There are {', '.join(fields)}; see docs/card.md."
+        return (
+            f"the card has an unknown field at [{place}].",
+            f"{hint}There are {', '.join(fields)}; see docs/reference/card.md.",
+        )
     reason = first["msg"].removeprefix("Value error, ")
     return f"the card is not valid at [{place}]: {reason}." if place else f"the card is not valid: {reason}.", None
 

@@ -108,7 +108,7 @@ def make_card(table: TableLike, **answers: Any) -> Card:
         ("domain", said.key not in (None, NO_KEY)),
     ):
         if needed and not getattr(said, name):
-            raise InvalidInput(f"a card needs {name}=.", hint="docs/card.md lists what a card says.")
+            raise InvalidInput(f"a card needs {name}=.", hint="docs/reference/card.md lists what a card says.")
     return card_from(said, column_names(table))
 
 

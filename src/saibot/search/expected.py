@@ -4,7 +4,8 @@ A usable gain says what private values explain as they are. It favours tables wi
 over better ones with few; and values that shared factors improved look alike, so that it credits the smoothest of them. The
 raw means' gain is what a requester gets who asks the provider for more, and must be guessed at: its expectation over what
 noise leaves open of both sides (mathematics.md, "Shared factors"), where most tables have little to do with a request and a
-few have much. Candidates are ordered by the sum of both: what they give now, and what they would give (docs/quality.md).
+few have much. Candidates are ordered by the sum of both: what they give now, and what they would give
+(docs/explanation/quality.md).
 
 That needs what a sketch says of each key at every level. Shards of values that factors helped keep it beside them; for other
 values, and for those of a provider's own requests, `Expectations` reads it from the sketches. Either way it is done for the

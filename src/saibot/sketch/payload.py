@@ -2,7 +2,7 @@
 
 Noise is drawn once, so two releases never agree in a column of noisy counts, and whoever has the same numbers there, in
 whatever order, has copied them. Names, texts and bounds say nothing about that and are left out. Somebody who changes the
-numbers themselves has another payload; that is then no longer what was released (docs/threat-model.md).
+numbers themselves has another payload; that is then no longer what was released (docs/explanation/threat-model.md).
 """
 
 from __future__ import annotations

@@ -337,6 +337,7 @@ def by_page(browser: httpx.Client, tokens: list[str], search: str, dataset: str)
     for asset in set(re.findall(r'"(/static/[^"]+)"', see(f"/searches/{search}"))):
         browser.get(asset).raise_for_status()
     assert browser.get("/nowhere", headers={"accept": "text/html"}).status_code == 404
+    assert "guide" in browser.get("/help").text  # it is there, or its page says how to get it
     for address in ("/healthz", "/metrics", "/docs", "/openapi.json", "/v1/datasets", "/v1/corpus"):
         see(address)
 

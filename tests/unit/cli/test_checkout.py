@@ -54,6 +54,10 @@ def test_a_wheel_holds_the_package_alone_and_a_source_archive_research_too() -> 
 
     with (checkout.PACKAGE.parents[1] / "pyproject.toml").open("rb") as file:
         build = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]
-    beside = {"docs/saibot.1": "share/man/man1/saibot.1", "deploy/saibot.service": "share/saibot/saibot.service"}
-    assert build["wheel"] == {"packages": ["src/saibot"], "shared-data": beside}
-    assert {"/src", "/research", "/tests"} <= set(build["sdist"]["include"])
+    beside = {"docs/reference/saibot.1": "share/man/man1/saibot.1", "deploy/saibot.service": "share/saibot/saibot.service"}
+    assert build["wheel"] == {
+        "packages": ["src/saibot"],
+        "artifacts": ["src/saibot/platform/pages/help.zip"],
+        "shared-data": beside,
+    }
+    assert {"/src", "/research", "/sitebuild", "/tests"} <= set(build["sdist"]["include"])

@@ -12,7 +12,6 @@ import pytest
 from saibot.errors import InvalidCard, InvalidTable
 from saibot.privatize import Card
 from saibot.privatize.blanks import unfilled
-from saibot.privatize.card import ComponentFacts
 from saibot.privatize.template import card_template
 
 FRAME = pd.DataFrame(
@@ -192,11 +191,3 @@ def test_a_blank_is_found_where_it_is(line: str) -> None:
 )
 def test_what_only_looks_like_a_blank_is_none(line: str) -> None:
     assert unfilled(line) == []
-
-
-def test_the_card_of_the_tutorial_is_a_card() -> None:
-    text = (Path(__file__).resolve().parents[3] / "docs" / "tutorial.md").read_text(encoding="utf-8")
-    whole, section = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    card = Card.parse(tomllib.loads(whole))
-    assert set(card.features) == {"nights", "respiratory"} and set(card.keys) == {"neighbourhood"}
-    assert ComponentFacts.model_validate(tomllib.loads(section)["component"]).names == ("component1", "component2")

@@ -6,7 +6,7 @@
     found = apply(factors, readings)                       # values, variances, tau^2; with rank 0 today's values exactly
     gains = expected_gains(factors, readings, found.tau2, request)
 
-Post-processing of public sketches: no budget. Linear in keys and in tables. Derivation: docs/mathematics.md.
+Post-processing of public sketches: no budget. Linear in keys and in tables. Derivation: docs/explanation/mathematics.md.
 """
 
 from saibot.estimate.factors.learning import GroupedFactors, learn, learn_by_group

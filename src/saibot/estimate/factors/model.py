@@ -2,7 +2,8 @@
 
     z_i = M_i 1 + tau_i (Lambda a_i + b_i),   a_i ~ N(0, I_r),   b_i a tree of deviations with a share t_l for each level,
 
-with mean_k |Lambda_k|^2 + sum_l t_l = 1, so that tau_i^2 is the variance of table i. Derivation: docs/mathematics.md.
+with mean_k |Lambda_k|^2 + sum_l t_l = 1, so that tau_i^2 is the variance of table i.
+Derivation: docs/explanation/mathematics.md.
 """
 
 from __future__ import annotations

@@ -49,12 +49,12 @@ def app_of(platform: Platform) -> FastAPI:
     for module in (tokens, providers, domains, datasets, enquiries, factors, searches, operations):
         app.include_router(module.router)
     app.include_router(operations.plain_router)
-    docs.add_to(app)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     if platform.settings.pages and importlib.util.find_spec(PAGES) is not None:
         add_pages = getattr(importlib.import_module(PAGES), "add_to", None)
         if add_pages is not None:
             add_pages(app, platform)
+    docs.add_to(app)  # last: where there are pages, theirs comes first
     return app
 
 

@@ -25,6 +25,7 @@ from saibot.platform.accounts import NOBODY
 from saibot.platform.api.asking import reading
 from saibot.platform.errors import NotSignedIn, TooManyRequests, status_of
 from saibot.platform.limits import Kind
+from saibot.platform.pages.help_site import HelpSite
 from saibot.platform.pages.session import session_text
 from saibot.platform.pages.sketch_facts import SketchReader
 from saibot.platform.pages.static_files import StaticFiles
@@ -35,8 +36,10 @@ from saibot.platform.pages.views import (
     budget,
     catalogue,
     dataset,
+    docs,
     domain,
     enquiries,
+    help,
     plan,
     provider,
     searches,
@@ -84,6 +87,7 @@ class Path:
 def mount(app: FastAPI, platform: Platform) -> None:
     reader = SketchReader(platform.files)
     static = StaticFiles(platform.settings.data / "cache")
+    guide = HelpSite()
 
     def add(path: str, view: View, *, method: str = "GET", kind: Kind | None = None, reads: bool = False) -> None:
         """`reads` where the view reads the sketch of the dataset that the address names."""
@@ -139,6 +143,9 @@ def mount(app: FastAPI, platform: Platform) -> None:
     add("/sign-in", sign_in.show)
     add("/sign-in", sign_in.enter, method="POST")
     add("/sign-out", sign_in.leave, method="POST")
+    add("/docs", docs.show)
+    add("/help", partial(help.show, site=guide))
+    add("/help/{name:path}", partial(help.show, site=guide))
     add("/static/{name}", lambda visit: static.respond(visit.request))
     add("/favicon.ico", lambda visit: visit.go("/static/favicon.svg"))
     _show_unknown_addresses(app, platform)

@@ -17,6 +17,7 @@ from saibot.platform.accounts import NOBODY, Caller
 from saibot.platform.errors import NotSignedIn, TooLarge, Unusable
 from saibot.platform.limits import Kind
 from saibot.platform.pages import session
+from saibot.platform.pages.guides import guide_to
 from saibot.platform.pages.render import render
 from saibot.platform.pages.static_files import vega_address
 from saibot.platform.service import Platform
@@ -82,6 +83,7 @@ class Visit:
             message=DONE.get(self.request.query_params.get("done", ""), ""),
             origin=self.origin,
             vega=vega_address(),
+            guide=guide_to(template),
             **context,
         )
         response = HTMLResponse(text, status_code=status, headers={"cache-control": "private, no-store"})
