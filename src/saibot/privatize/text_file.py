@@ -72,7 +72,7 @@ def records(path: Path) -> Iterator[list[str]]:
         raise InvalidTable(f"there is no table {path}.")
     try:
         with _opened(path) as file:
-            for cells in csv.reader(_lines(file), delimiter=separator_of(path), strict=True):
+            for cells in csv.reader(_lines(file, path), delimiter=separator_of(path), strict=True):
                 if cells:
                     yield cells
     except (csv.Error, UnicodeDecodeError, EOFError, OSError, zlib.error) as problem:
@@ -88,8 +88,15 @@ def _opened(path: Path) -> IO[str]:
     return path.open(encoding="utf-8-sig", newline="")
 
 
-def _lines(file: IO[str]) -> Iterator[str]:
+def _lines(file: IO[str], path: Path) -> Iterator[str]:
+    top = True
     while line := file.readline(_LONGEST_LINE):
+        if top and line.endswith("\r"):  # engines see one long line of names, and a table without rows
+            raise InvalidTable(
+                f"the lines of {path} end in carriage returns alone, as those of old programs do.",
+                hint="Save it again as CSV in UTF-8: its lines then end as they do everywhere.",
+            )
+        top = False
         if len(line) == _LONGEST_LINE:  # a file without line ends would fill the memory
             raise csv.Error
         yield line

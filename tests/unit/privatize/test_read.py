@@ -426,3 +426,13 @@ def test_a_quote_within_a_plain_cell_is_refused_since_another_cell_could_make_it
         with pytest.raises(InvalidTable, match="quote inside a cell") as caught:
             open_table(tmp_path / name)
         assert "pipe" not in caught.value.message
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".tsv"])
+def test_lines_that_end_in_carriage_returns_alone_are_not_an_empty_table(tmp_path, ending):
+    path, text = tmp_path / f"old{ending}", b"k\rA\rB\r"
+    path.write_bytes(gzip.compress(text) if ending.endswith("gz") else text)
+    with pytest.raises(InvalidTable, match="carriage returns alone"):
+        open_table(path)
+    path.write_bytes(gzip.compress(b"k\r\nA\r\n") if ending.endswith("gz") else b"k\r\nA\r\n")
+    assert open_table(path)
