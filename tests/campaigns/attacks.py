@@ -76,9 +76,12 @@ def campaign(
             time.sleep(0.1)
         settle = 0.5 if quick else SETTLE_SECONDS
         started = time.time()
+        while len(watcher.processes()) > 2:  # it learns from what it was given, and that process ends
+            time.sleep(0.1)
+        idle = sum(watcher.processes())
         time.sleep(settle)
-        idle = watcher.between(started, time.time())
-        yield Line("(nobody)", settle, idle.above(idle.peak_mb), {}, [], len(scene.kept), scene.lost())
+        nobody = watcher.between(started, time.time()).above(idle)
+        yield Line(f"(nobody: {idle} MB)", time.time() - started, nobody, {}, [], len(scene.kept), scene.lost())
         for name in only or ATTACKS:
             scene.statuses.clear()
             scene.wrong.clear()
@@ -86,7 +89,7 @@ def campaign(
             ATTACKS[name](scene)
             time.sleep(settle)
             ended = time.time()
-            measured = watcher.between(started, ended).above(idle.peak_mb)
+            measured = watcher.between(started, ended).above(idle)
             statuses, wrong = dict(scene.statuses), list(scene.wrong)
             yield Line(name, ended - started, measured, statuses, wrong, len(scene.kept), scene.lost())
 

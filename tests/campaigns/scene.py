@@ -149,6 +149,10 @@ class Watcher:
     def searches(self) -> int:
         return sum(line[0] == "search" for line in self._lines)
 
+    def processes(self) -> tuple[int, ...]:
+        """MB of the server and each of its children, at the last look."""
+        return next((tuple(map(round, line[2].values())) for line in reversed(self._lines) if line[0] == "memory"), ())
+
     def between(self, start: float, end: float) -> Measured:
         lines = [line for line in list(self._lines) if start <= line[1] <= end]
         times = [line[2] for line in lines if line[0] == "seen"]

@@ -221,6 +221,7 @@ class Shards:
             rows = connection.execute(select(datasets.c.digest, datasets.c.provider).where(in_use)).all()
         providers = {row.digest: row.provider for row in rows}
         task = {"folder": str(self.folder), "providers": providers, "teachers": sorted(self._teachers())}
+        heavy().rest(LESSON_SECONDS)  # one large process makes room for the other
         outcome = self._teacher.run(
             {"learn": task}, progress=lambda *_: None, cancelled=self._stopped.is_set, seconds=SECONDS
         )
