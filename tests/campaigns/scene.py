@@ -115,6 +115,7 @@ class Measured:
     """What was seen while an attack went on."""
 
     peak_mb: float
+    least_mb: float
     processes_mb: tuple[int, ...]  # of the server and its children then
     requests: int
     p95_ms: float
@@ -124,7 +125,7 @@ class Measured:
     slowest_search_s: float
 
     def above(self, idle_mb: float) -> Measured:
-        return replace(self, peak_mb=self.peak_mb - idle_mb)
+        return replace(self, peak_mb=self.peak_mb - idle_mb, least_mb=self.least_mb - idle_mb)
 
 
 class Watcher:
@@ -149,10 +150,6 @@ class Watcher:
     def searches(self) -> int:
         return sum(line[0] == "search" for line in self._lines)
 
-    def processes(self) -> tuple[int, ...]:
-        """MB of the server and each of its children, at the last look."""
-        return next((tuple(map(round, line[2].values())) for line in reversed(self._lines) if line[0] == "memory"), ())
-
     def between(self, start: float, end: float) -> Measured:
         lines = [line for line in list(self._lines) if start <= line[1] <= end]
         times = [line[2] for line in lines if line[0] == "seen"]
@@ -162,6 +159,7 @@ class Watcher:
         peak = max(memory, key=lambda one: sum(one.values()), default={})
         return Measured(
             peak_mb=sum(peak.values()),
+            least_mb=min((sum(one.values()) for one in memory), default=0.0),
             processes_mb=tuple(round(one) for one in peak.values()),
             requests=len(times),
             p95_ms=float(np.percentile(times, 95)) if times else float("nan"),
