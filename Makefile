@@ -8,7 +8,7 @@ TOOLS  := build/tools
 PIP    := -m pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-spark test-full test-federated kills hostile reached check docs site bench figures screenshots dist hashes image test-image test-unit test-install sbom clean
+.PHONY: help setup demo test test-spark test-full test-federated kills hostile attacks reached check docs site bench figures screenshots dist hashes image test-image test-unit test-install sbom clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -65,6 +65,10 @@ kills: $(READY) ## kill a platform 500 times on SQLite and on Postgres, with oth
 
 hostile: $(READY) ## publish and search 100,000 sketches with hostile numbers, taken up where it was stopped (build/hostile)
 	@$(BIN)/python -m tests.campaigns.hostile_numbers --count 100000 --state build/hostile
+
+attacks: $(READY) ## attack a platform in every way there is, on SQLite and on Postgres: memory, what others wait, what is lost (half an hour)
+	@$(BIN)/python -m tests.campaigns.attacks
+	@$(BIN)/python -m tests.campaigns.attacks --postgres
 
 reached: export SAIBOT_FULL = 1
 reached: $(READY) ## find modules that nothing but their own tests reaches

@@ -179,6 +179,22 @@ def many_keys(scene: Scene) -> None:
     scene.together(download, ways, threads=6)
 
 
+def keys_come_and_go(scene: Scene) -> None:
+    """Lists of keys that are registered, asked for and removed again and again, under old names and new ones."""
+    token = scene.account("provider")
+    keys = b"key\n" + b"".join(b"%07d\n" % number for number in range(20_000 if scene.quick else 200_000))
+
+    def churn(one: int) -> None:
+        with scene.client(token) as client:
+            for turn in range(2 if scene.quick else 8):
+                address = f"/v1/domains/fleeting-{one}{'' if turn % 2 else f'-{turn}'}/1"
+                scene.ask(client, "PUT", address, content=keys + b"x%d\n" % one, headers={"Content-Type": "text/csv"})
+                scene.ask(client, "GET", f"{address}/file")
+                scene.ask(client, "DELETE", address)
+
+    scene.together(churn, range(4), threads=4)
+
+
 def _cancel_all(scene: Scene, token: str) -> None:
     with scene.client(token) as client:
         for search in client.get("/v1/searches?limit=200").json().get("items", []):

@@ -3,8 +3,9 @@
     python -m tests.campaigns.bystander
 
 in a process of its own, so that the attackers' own work is not measured as waiting. It is told what to do by one line of
-JSON, and says what it saw in lines: `["seen", moment, milliseconds, status, what]` and `["memory", moment, MB]`, the latter of the
-server and all its children, without what they map from files. It ends with its input.
+JSON, and says what it saw in lines: `["seen", moment, milliseconds, status, what]`, `["search", moment, seconds, status,
+error]` and `["memory", moment, {process: MB}]`, the latter of the server and all its children, without what they map from
+files. It ends with its input.
 """
 
 from __future__ import annotations

@@ -115,12 +115,17 @@ class Measured:
     """What was seen while an attack went on."""
 
     peak_mb: float
+    least_mb: float
     processes_mb: tuple[int, ...]  # of the server and its children then
     requests: int
     p95_ms: float
     slowest_ms: float
     refused: dict[str, int]  # answers to the bystander that were none
     searches: int
+    slowest_search_s: float
+
+    def above(self, idle_mb: float) -> Measured:
+        return replace(self, peak_mb=self.peak_mb - idle_mb, least_mb=self.least_mb - idle_mb)
 
 
 class Watcher:
@@ -145,7 +150,7 @@ class Watcher:
     def searches(self) -> int:
         return sum(line[0] == "search" for line in self._lines)
 
-    def between(self, start: float, end: float, *, idle_mb: float = 0.0) -> Measured:
+    def between(self, start: float, end: float) -> Measured:
         lines = [line for line in list(self._lines) if start <= line[1] <= end]
         times = [line[2] for line in lines if line[0] == "seen"]
         refused = Counter(str(line[3]) for line in lines if line[0] == "seen" and line[3] not in (200, 202))
@@ -153,13 +158,15 @@ class Watcher:
         memory = [line[2] for line in lines if line[0] == "memory"]
         peak = max(memory, key=lambda one: sum(one.values()), default={})
         return Measured(
-            peak_mb=sum(peak.values()) - idle_mb,
+            peak_mb=sum(peak.values()),
+            least_mb=min((sum(one.values()) for one in memory), default=0.0),
             processes_mb=tuple(round(one) for one in peak.values()),
             requests=len(times),
             p95_ms=float(np.percentile(times, 95)) if times else float("nan"),
             slowest_ms=max(times, default=float("nan")),
             refused=dict(refused),
             searches=sum(line[0] == "search" for line in lines),
+            slowest_search_s=max((line[2] for line in lines if line[0] == "search"), default=float("nan")),
         )
 
     def close(self) -> None:

@@ -43,6 +43,17 @@ def _hold(scene: Scene, callers: list[socket.socket], drop: bytes) -> None:
         scene.note("held")
 
 
+def many_connections(scene: Scene) -> None:
+    """As many connections as one address can get, which say nothing at all; those that are closed are opened again."""
+    end = time.monotonic() + (2 if scene.quick else HOLD_SECONDS)
+    with ExitStack() as held:
+        for _ in range(200 if scene.quick else 5_000):
+            if _open(scene, held) is None or time.monotonic() > end:
+                break
+            scene.note("opened")
+        time.sleep(max(0.0, end - time.monotonic()))
+
+
 def unfinished_heads(scene: Scene) -> None:
     """Hundreds of heads that never end."""
     with ExitStack() as held:

@@ -10,19 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import make_url
 
 _numbers = itertools.count(1)
 
 
 class RunningPostgres:
-    """Called, it gives the address of a new, empty database."""
+    """Called, it gives the address of a new database: empty, or like another one that nobody is connected to."""
 
     def __init__(self, server: Any) -> None:
         self._server = server
 
-    def __call__(self) -> str:
+    def __call__(self, *, like: str | None = None) -> str:
         name = f"saibot{next(_numbers)}"
-        self._server.psql(f"CREATE DATABASE {name};")
+        template = "" if like is None else f" TEMPLATE {make_url(like).database}"
+        self._server.psql(f"CREATE DATABASE {name}{template};")
         return str(self._server.get_uri(name))
 
     def restart(self) -> None:

@@ -70,7 +70,9 @@ def serve(
 ) -> None:
     """Run a platform until ctrl-C. Every other setting is an environment variable: see docs/reference/settings.md."""
     from saibot.embedded import make_app
+    from saibot.platform.freed_memory import return_what_is_freed
 
+    return_what_is_freed()
     settings = read_settings(data=data, database=database, files=files, workers=workers, engine=engine, spark_master=master)
     if settings.engine in ("gpu", "spark"):
         from saibot.search.engine import check_engine

@@ -151,6 +151,7 @@ def _read_header(schema: pa.Schema) -> Header:
             f"the sketch has format version {document.get('version')!r}; this saibot reads {READABLE[0]} to {READABLE[-1]}.",
             hint="Upgrade saibot, or ask the provider for an older format.",
         )
+    del document  # it may be megabytes of numbers, which now come a second time
     try:
         # JSON has no tuples: strict validation in its JSON mode accepts lists for them and nothing else loosely.
         return Header.model_validate_json(text)

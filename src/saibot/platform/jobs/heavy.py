@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from saibot.platform.freed_memory import own_bytes
 from saibot.platform.jobs.process import Outcome, WorkerProcess
 
 MEMORY = 4 << 30
 IDLE_SECONDS = 300.0  # then it ends, and the next task starts another
+KEPT = 160 << 20  # bytes that it may hold after a task; with more it ends as well
 
 
 class HeavyProcess:
@@ -28,13 +30,20 @@ class HeavyProcess:
     def run(self, task: dict[str, Any], *, seconds: float, cancelled: Callable[[], bool] = lambda: False) -> Outcome:
         """How it ended. One that dies, or takes too long, leaves nothing of the process behind."""
         with self._lock:
-            return self._worker.run(task, progress=lambda *_: None, cancelled=cancelled, seconds=seconds)
-
-    def rest(self) -> None:
-        """Give memory back where nothing was asked for a while."""
-        with self._lock:
-            if self._worker.pid is not None and time.monotonic() - self._worker.last_used > IDLE_SECONDS:
+            outcome = self._worker.run(task, progress=lambda *_: None, cancelled=cancelled, seconds=seconds)
+            if self._worker.pid is not None and own_bytes(self._worker.pid) > KEPT:
                 self._worker.stop()
+            return outcome
+
+    def rest(self, seconds: float = IDLE_SECONDS) -> None:
+        """Give memory back where nothing was asked for so long."""
+        if not self._lock.acquire(blocking=False):
+            return  # it is at work
+        try:
+            if self._worker.pid is not None and time.monotonic() - self._worker.last_used >= seconds:
+                self._worker.stop()
+        finally:
+            self._lock.release()
 
     def stop(self) -> None:
         with self._lock:

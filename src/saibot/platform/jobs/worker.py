@@ -19,6 +19,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from saibot.platform.freed_memory import return_what_is_freed
+
 if TYPE_CHECKING:
     from saibot.wire import Result
 
@@ -33,6 +35,7 @@ def main() -> None:
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     os.nice(NICENESS)
+    return_what_is_freed()
     _limit_itself(int(sys.argv[1]) if len(sys.argv) > 1 else None)
     tasks: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(tasks,), daemon=True).start()
