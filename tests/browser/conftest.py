@@ -284,7 +284,7 @@ def browser() -> Iterator[Browser]:
 
 
 def drawn(page: Page) -> None:
-    """Waits for every chart, and for no script of the test's own: the policy of these pages refuses to evaluate one again."""
+    """Waits for every chart, and for no script of a test: the policy of these pages refuses to evaluate one again."""
     expect(page.locator("figure[data-chart]:not([data-drawn])")).to_have_count(0)
 
 
