@@ -283,6 +283,11 @@ def browser() -> Iterator[Browser]:
         running.close()
 
 
+def drawn(page: Page) -> None:
+    """Waits for every chart, and for no script of a test: the policy of these pages refuses to evaluate one again."""
+    expect(page.locator("figure[data-chart]:not([data-drawn])")).to_have_count(0)
+
+
 @dataclass
 class Watch:
     """What went wrong on the pages of one test."""

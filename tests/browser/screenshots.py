@@ -18,8 +18,12 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from saibot.ask_page import ask_page
+from saibot.platform.pages import help_site
 from tests.support.asking import Visit, csv_of
+from tests.support.built_site import PACKED
 from tests.support.serving import signed_in
+
+from .conftest import drawn, state_request
 
 OUT = Path(__file__).parents[2] / "docs" / "screenshots"
 LOOKS = [(scheme, shape) for scheme in ("light", "dark") for shape in ("wide", "narrow")]
@@ -47,6 +51,34 @@ def dataset(provider: str, suffix: str = "") -> Scene:
 
 def result(page: Page, site: Any) -> None:
     page.goto(f"{site.address}/searches/{site.found_by('united')}")
+
+
+def only(page: Page, shown: str, among: str = "main section.card") -> None:
+    """Pictures end somewhere: this one shows these parts of its page alone."""
+    hide = "(all, shown) => { for (const one of all) one.hidden ||= !one.matches(shown); }"
+    page.locator(among).evaluate_all(hide, shown)
+
+
+def explored(page: Page, site: Any) -> None:
+    page.goto(f"{site.address}/searches/{site.found_by('united')}?epsilon=10")
+    drawn(page)
+    only(page, "#model, #left, #budgets")
+
+
+def explored_by_state(page: Page, site: Any) -> None:
+    """What a model leaves unexplained, on two maps; asked once."""
+    from saibot.wire import Question
+
+    done = [search for search in site.platform.searches.list(site.caller("agency-0"), None, 5).items]
+    parts = [] if done else [state_request(part, rows) for part, rows in (("train", 12_000), ("test", 4_000))]
+    id = done[0].id if done else site.asked("agency-0", *parts, Question(target="cost", steps=2))
+    page.goto(f"{site.address}/searches/{id}")
+    drawn(page)
+    only(page, "#model, #left, #budgets")
+
+
+def compared(page: Page, site: Any) -> None:
+    page.goto("{}/searches/{}/compare/{}".format(site.address, *site.both_by("united")[:2]))
 
 
 def nothing_found(page: Page, site: Any) -> None:
@@ -176,8 +208,7 @@ def from_disk(page: Page, *, until: str) -> None:
         visit.ask()
         page.locator("#files-step summary").first.click()
     shown = {"typed": "#ledger-step, #table-step, #facts-step", "plan": "#plan-step", "files": "#files-step"}[until]
-    steps = page.locator("main > .card, main > form")  # pictures end somewhere: each shows its own steps
-    steps.evaluate_all("(steps, shown) => { for (const one of steps) one.hidden ||= !one.matches(shown); }", shown)
+    only(page, shown, "main > .card, main > form")
 
 
 SCENES: dict[str, tuple[str | None, Scene]] = {
@@ -198,6 +229,8 @@ SCENES: dict[str, tuple[str | None, Scene]] = {
     "searches-empty": ("newcomer", at("/searches")),
     "result": ("united", result),
     "result-nothing-found": ("ana", nothing_found),
+    "result-explored": ("united", explored),
+    "compare": ("united", compared),
     "report": ("united", report),
     "budget": ("weather-service", at("/budget")),
     "budget-empty": ("newcomer", at("/budget")),
@@ -213,6 +246,8 @@ SCENES: dict[str, tuple[str | None, Scene]] = {
     "plan-refused": (None, at("/plan?epsilon=-1")),
     "sign-in": (None, at("/sign-in")),
     "sign-in-refused": (None, refused_token),
+    "docs": (None, at("/docs")),
+    "help": (None, at("/help/index.html")),
     "not-found": (None, at("/datasets/nowhere")),
     "dataset-copy": (None, copied),  # the last: from now on it is there
 }
@@ -226,6 +261,8 @@ WHOLE = (
     "search-waiting",
     "searches",
     "result",
+    "result-explored",
+    "compare",
     "report",
     "budget",
     "provider",
@@ -233,6 +270,7 @@ WHOLE = (
     "withdraw",
     "plan",
     "sign-in",
+    "help",
 )
 ALL = [(name, *look) for name in SCENES for look in (LOOKS if name in WHOLE else STATES)]
 
@@ -249,22 +287,30 @@ def tidy() -> None:
             old.unlink()
 
 
+@pytest.fixture(autouse=True)
+def guide(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Built for its own pictures alone: it shows others, which may be about to be taken for the first time."""
+    if "[help-" in request.node.name:
+        monkeypatch.setattr(help_site, "ARCHIVE", request.getfixturevalue("guide_site").parent / PACKED)
+
+
 @pytest.mark.parametrize("name, scheme, shape", ALL)
 def test_take(name: str, scheme: str, shape: str, site: Any, browser: Browser) -> None:
     user, scene = SCENES[name]
     take(browser, site, user, scene, f"{name}-{shape}-{scheme}", WIDTHS[shape], scheme)
 
 
-KNOWN = {
-    "keys": at("/domains"),
-    "domain-days": at("/domains/dates:2013-01-01:2013-12-31"),
-    "domain-states": at("/domains/us-state?factor=2"),
+KNOWN: dict[str, tuple[str | None, Scene]] = {
+    "keys": (None, at("/domains")),
+    "domain-days": (None, at("/domains/dates:2013-01-01:2013-12-31")),
+    "domain-states": (None, at("/domains/us-state?factor=2")),
+    "result-explored-by-state": ("agency-0", explored_by_state),
 }
 
 
 @pytest.mark.parametrize("name, scheme, shape", [(name, *look) for name in KNOWN for look in LOOKS])
 def test_take_what_the_corpus_knows(name: str, scheme: str, shape: str, known_site: Any, browser: Browser) -> None:
-    take(browser, known_site, None, KNOWN[name], f"{name}-{shape}-{scheme}", WIDTHS[shape], scheme)
+    take(browser, known_site, *KNOWN[name], f"{name}-{shape}-{scheme}", WIDTHS[shape], scheme)
 
 
 @pytest.mark.parametrize("scheme, shape", STATES)
@@ -289,7 +335,7 @@ def take(browser: Browser, site: Any, user: str | None, scene: Scene, name: str,
     scene(page, site)
     if name.split("-")[0] != "search":
         page.wait_for_load_state("networkidle")
-    for figure in page.locator("figure[data-chart]").all():
+    for figure in page.locator("figure[data-chart]:visible").all():
         figure.locator("svg").wait_for()
     assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), "wider than the screen"
     height = min(page.evaluate("document.documentElement.scrollHeight"), TALLEST)

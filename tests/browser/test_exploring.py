@@ -17,14 +17,10 @@ from saibot.client.fit_on_rows import fit_on_rows
 from saibot.report.html import report_html
 from saibot.wire import Question, Result
 
-from .conftest import state_request
+from .conftest import drawn, state_request
 from .test_for_everyone import tab_to
 
 Open = Callable[..., Page]
-
-
-def drawn(page: Page) -> None:
-    expect(page.locator("figure[data-chart]:not([data-drawn])")).to_have_count(0)
 
 
 def test_someone_asks_about_another_budget_and_takes_what_is_left_by_key_along(

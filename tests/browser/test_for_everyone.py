@@ -12,19 +12,24 @@ from playwright.sync_api import Page, expect
 
 from saibot.platform.catalog import Filter
 
+from .conftest import drawn
+
 Open = Callable[..., Page]
 PAGES = (
-    *("catalogue", "nothing found", "dataset", "no key", "ask", "plan", "budget", "withdraw", "describe"),
-    *("providers/united", "account", "searches", "result", "compare", "enquiries", "domains", "sign-in", "error"),
+    *("catalogue", "nothing found", "dataset", "no key", "ask", "plan", "budget", "withdraw", "describe", "enquire"),
+    *("providers/united", "providers/weather-service", "account", "searches", "result", "compare", "enquiries", "domains"),
+    *("domains/dates:2013-01-01:2013-12-31", "docs", "sign-in", "error"),
 )
+
+ENDS = {"withdraw": "/withdraw", "describe": "/about", "enquire": "/enquire"}
 
 
 def address(site: Any, name: str) -> str:
     """Where a page of the list is on this site."""
-    if name in ("dataset", "withdraw", "describe", "no key"):
-        provider = "port-authority" if name == "no key" else "united"
+    if name in ("dataset", "withdraw", "describe", "enquire", "no key"):
+        provider = {"no key": "port-authority", "enquire": "delta"}.get(name, "united")
         listed = site.platform.catalog.list(site.caller("united"), Filter(provider=provider)).items
-        return f"/datasets/{json.loads(listed[0])['id']}" + {"withdraw": "/withdraw", "describe": "/about"}.get(name, "")
+        return f"/datasets/{json.loads(listed[0])['id']}" + ENDS.get(name, "")
     if name == "result":
         return f"/searches/{site.found_by('united')}"
     if name == "compare":
@@ -57,23 +62,27 @@ def test_no_page_has_a_serious_finding_or_needs_sideways_scrolling(
         if name == "sign-in":
             page.context.clear_cookies()
         page.goto(site.address + address(site, name))
-        page.wait_for_function("[...document.querySelectorAll('figure[data-chart]')].every((each) => each.dataset.drawn)")
-        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
-        report = Axe().run(page, options={"resultTypes": ["violations"]}).response
-        serious = [v for v in report["violations"] if v["impact"] in ("serious", "critical")]
-        found |= {f"{name}: {v['id']}": [node["html"][:150] for node in v["nodes"]] for v in serious}
-        if broken := page.evaluate(BROKEN):
-            found[f"{name}: one word a line"] = broken
-        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            found[f"{name}: wider than the screen"] = []
+        drawn(page)
+        found |= findings(page, name)
     assert found == {}
 
 
-def test_the_page_of_an_admin_has_no_serious_finding_either(visit: Open) -> None:
-    page = visit("/admin", user="admin", width=390)
+@pytest.mark.parametrize("scheme, width", [("light", 390), ("dark", 1200)])
+def test_the_page_of_an_admin_has_no_serious_finding_either(visit: Open, scheme: str, width: int) -> None:
+    assert findings(visit("/admin", user="admin", width=width, scheme=scheme), "admin") == {}
+
+
+def findings(page: Page, name: str) -> dict[str, list[str]]:
+    """What is wrong with a page, everything on it opened."""
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     report = Axe().run(page, options={"resultTypes": ["violations"]}).response
-    assert [v["id"] for v in report["violations"] if v["impact"] in ("serious", "critical")] == []
-    assert not page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    serious = [v for v in report["violations"] if v["impact"] in ("serious", "critical")]
+    found = {f"{name}: {v['id']}": [node["html"][:150] for node in v["nodes"]] for v in serious}
+    if broken := page.evaluate(BROKEN):
+        found[f"{name}: one word a line"] = broken
+    if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        found[f"{name}: wider than the screen"] = []
+    return found
 
 
 def test_everything_can_be_done_with_the_keyboard_alone(visit: Open, site: Any) -> None:
@@ -109,6 +118,18 @@ def test_everything_can_be_done_with_the_keyboard_alone(visit: Open, site: Any) 
     tab_to(page, "Gain in R²")
     page.keyboard.press("Enter")
     expect(page.get_by_role("columnheader", name="Gain in R²")).to_have_attribute("aria-sort", "descending")
+
+
+def test_an_admin_verifies_a_provider_and_takes_it_back_with_the_keyboard_alone(visit: Open, site: Any) -> None:
+    page = visit("/admin", user="admin")
+    tab_to(page, "Verify port-authority")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**done=verified**")
+    assert "port-authority" in site.platform.providers.verified()
+    tab_to(page, "Take back the verification of port-authority")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**done=unverified**")
+    assert "port-authority" not in site.platform.providers.verified()
 
 
 def tab_to(page: Page, text: str) -> None:
