@@ -10,6 +10,7 @@ GUIDES = {  # template -> page of the guide, with the place on it
     "ask.html": f"{PAGES}#ask",
     "budget.html": f"{PAGES}#budget",
     "catalogue.html": f"{PAGES}#catalogue",
+    "comparison.html": f"{PAGES}#result",
     "dataset.html": f"{PAGES}#dataset",
     "docs.html": "guides/work-over-http.html",
     "domain.html": f"{PAGES}#keys",
