@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 
-from saibot.client import NotAllowed, Platform, Provider
+from saibot.client import NotAllowed, Platform, Provider, SigningKeys
 from saibot.embedded import embedded
 from saibot.platform import Settings
 from saibot.privatize import Card
@@ -42,7 +42,8 @@ def member_flights(seed: int, flights: int = 5_000) -> pd.DataFrame:
 
 def run(admin: Platform, folder: Path) -> None:
     for seed, member in enumerate(("northwind", "southwind")):
-        provider = Provider(admin.as_account(member, ["provider"]), folder / member)
+        keys = SigningKeys(folder / member / "signing-keys.pem")  # each has its own
+        provider = Provider(admin.as_account(member, ["provider"]), folder / member, keys=keys)
         card = member_card(member)
         sketch = provider.privatize(member_flights(seed), card, epsilon="1", key="route")
         published = provider.publish(sketch, card=card, visibility="restricted")

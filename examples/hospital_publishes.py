@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 
-from saibot.client import Dataset, Platform, Provider, connect
+from saibot.client import Dataset, Platform, Provider, SigningKeys, connect
 from saibot.embedded import embedded
 from saibot.privatize import Card
 from saibot.wire import ShownDataset
@@ -59,8 +59,8 @@ def sickliness() -> np.ndarray:
 
 
 def publish(platform: Platform, ledger: Path) -> Dataset:
-    """Privatise at home, send the sketch."""
-    provider = Provider(platform, ledger)
+    """Privatise at home, send the sketch, signed with the hospital's own key."""
+    provider = Provider(platform, ledger, keys=SigningKeys(ledger / "signing-keys.pem"))
     sketch = provider.privatize(admissions(), CARD, epsilon="1", key="neighbourhood")
     return provider.publish(sketch, card=CARD, visibility="restricted")
 

@@ -27,7 +27,7 @@ PAGES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
         "| `Progress` | a function that is told what is going on and how far it is |\n"
         "| `Note` | a function that is told sentences for the provider alone |",
         {
-            "saibot.client": ("Provider", "open_sketches"),
+            "saibot.client": ("Provider", "SigningKeys", "open_sketches"),
             "saibot.privatize": (
                 *("Card", "make_card", "ReleaseRequest", "privatize", "privatize_by_keys", "Released", "dry_run"),
                 *("dry_run_by_keys", "DryRun", "JointDryRun", "look_at", "RowsLook", "prepare", "Prepared", "contribute"),
@@ -53,7 +53,7 @@ PAGES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
                     "Published",
                     "discover",
                 ),
-                *("synthesize", "Kept", "Domains", "ValueSource", "Enquiries"),
+                *("synthesize", "Kept", "Domains", "ValueSource", "Enquiries", "KnownSigners"),
             ),
         },
     ),
@@ -78,6 +78,7 @@ PAGES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
         {
             "saibot.sketch": (
                 "read_sketch",
+                "read_header",
                 "write_sketch",
                 "Sketch",
                 "Header",
@@ -86,6 +87,13 @@ PAGES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
                 "KeyPart",
                 "LevelTable",
                 "collect",
+                "signed",
+                "signer_of",
+                "SigningKey",
+                "PublicKey",
+                "implausible",
+                "Implausible",
+                "payload_of",
             ),
             "saibot.domains": (
                 "KeyDomain",
@@ -131,7 +139,7 @@ PAGES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
 LEFT_OUT = {  # rooms' own names that are on no page, and why
     "saibot.client": {
         "shapes of answers, on the page of HTTP": (
-            *("Account", "Dataset", "Domain", "Enquiry", "NewToken", "Search", "Token"),
+            *("Account", "Dataset", "Domain", "Enquiry", "NewToken", "ProviderStanding", "Search", "Token"),
         ),
     },
     "saibot.privacy": {

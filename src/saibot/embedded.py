@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from saibot.client.in_process import running
+from saibot.client.in_process import ADDRESS, running
 from saibot.client.platform import Platform
 from saibot.errors import SaibotError
 from saibot.extras import how_to_install
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from saibot.platform import Settings
 
-ADDRESS = "http://embedded.saibot"
 ADMIN_TOKEN = "admin-token"
 
 

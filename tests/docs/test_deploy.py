@@ -50,7 +50,7 @@ def test_the_metadata_is_what_a_registry_shows() -> None:
 
 def test_man_page_and_unit_are_installed_with_the_package() -> None:
     for name, source in (
-        ("man/man1/saibot.1", ROOT / "docs" / "saibot.1"),
+        ("man/man1/saibot.1", ROOT / "docs" / "reference" / "saibot.1"),
         ("saibot/saibot.service", DEPLOY / "saibot.service"),
     ):
         assert (Path(sys.prefix) / "share" / name).is_file(), "run `make setup` again"
@@ -79,9 +79,13 @@ def test_a_wheel_with_strayed_or_missing_files_is_found_out(tmp_path: Path) -> N
     assert check(made(tmp_path)) == []
     assert check(made(tmp_path, **{"tests/test_x.py": ""})) == ["tests/test_x.py does not belong in it"]
     assert check(made(tmp_path, **{"saibot/py.typed": None})) == ["saibot/py.typed is missing"]
-    metadata = "Name: saibot\nVersion: 9\n\nsee [the docs](docs/cli.md)\n"
+    guide = script("check_wheel").GUIDE
+    assert check(made(tmp_path, **{guide: None})) == [f"{guide} is missing"]
+    assert check(made(tmp_path, **{guide: "x" * 5_000_000})) == ["its guide is 5,000,000 bytes large"]
+    assert check(made(tmp_path, **{"saibot/py.typed": "x" * 3_000_000}))[0].startswith("it is 3,000,")
+    metadata = "Name: saibot\nVersion: 9\n\nsee [the docs](docs/reference/commands.md)\n"
     said = " ".join(check(made(tmp_path, **{"saibot-0.1.0.dist-info/METADATA": metadata})))
-    assert "Version is '9'" in said and "](docs/cli.md)" in said and "License-Expression" in said
+    assert "Version is '9'" in said and "](docs/reference/commands.md)" in said and "License-Expression" in said
 
 
 # ------------------------------------------------------------------------------------------------ the image

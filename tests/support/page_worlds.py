@@ -188,11 +188,19 @@ def over_http(story: PageStory) -> Iterator[None]:
     (story.folder / "pupils.toml").write_text(PUPILS)
     (story.folder / "admissions.toml").write_text(ADMISSIONS)
     story.type("saibot privatize admissions.csv --key neighbourhood --epsilon 1 --out admissions.saibot")
-    story.type("saibot split pupils.csv --id pupil")
-    for part in ("train", "test"):
-        words = f"saibot privatize pupils.{part}.csv --card pupils.toml --part {part} --key neighbourhood --epsilon 1"
-        story.type(f"{words} --out pupils.{part}.saibot")
+    _private_request(story, "pupils.{part}.saibot")
     with platform(story):
+        yield
+
+
+@contextmanager
+def asked_by_page(story: PageStory) -> Iterator[None]:
+    """Asking without installing: the sketches that the page saves, here the command's, and a dataset to find."""
+    write_tables(story.folder)
+    (story.folder / "pupils.toml").write_text(PUPILS)
+    with platform(story):
+        _publish(story, "admissions", "neighbourhood", "range:neighbourhood:1:40", "nights", out=False)
+        _private_request(story, "pupils-{part}.saibot")
         yield
 
 
@@ -278,6 +286,14 @@ def _publish(
     )
 
 
+def _private_request(story: PageStory, name: str) -> None:
+    """Both sketches of a question about pupils."""
+    story.type("saibot split pupils.csv --id pupil")
+    for part in ("train", "test"):
+        words = f"saibot privatize pupils.{part}.csv --card pupils.toml --part {part} --key neighbourhood --epsilon 1"
+        story.type(f"{words} --out {name.format(part=part)}")
+
+
 def _datasets(story: PageStory) -> list[str]:
     from saibot.client import Platform
 
@@ -294,6 +310,7 @@ WORLDS: dict[str, World] = {
     "README.md": three_strangers,
     "examples/README.md": checkout,
     "docs/guides/ask-for-more.md": two_people,
+    "docs/guides/ask-without-installing.md": asked_by_page,
     "docs/guides/publish-a-table.md": hospital,
     "docs/guides/run-a-platform.md": operator,
     "docs/guides/search-for-tables.md": requester,

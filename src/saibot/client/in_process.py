@@ -20,6 +20,7 @@ import httpx
 Message = MutableMapping[str, Any]
 App = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
+ADDRESS = "http://embedded.saibot"  # of every platform that lives inside its user's process
 AHEAD = 16  # chunks of an answer that may wait for their reader
 
 

@@ -21,6 +21,7 @@ from urllib.parse import quote
 from saibot.client.answers import Progress
 from saibot.client.cache import SketchCache
 from saibot.client.errors import NotFound, PlatformError, PlatformUnreachable
+from saibot.client.in_process import ADDRESS
 from saibot.client.kept import Kept
 from saibot.client.known_signers import KnownSigners
 from saibot.client.packing import Packed, pack_sketches
@@ -126,7 +127,8 @@ class Published:
         paths, notes = self._download(items.values(), progress)
         headers = _headers(paths)
         notes += self._pass_over_unsigned(items, paths, headers)
-        notes += self.signers.meet(self.platform.url, self.standings.values())
+        if self.platform.url != ADDRESS:  # one in this process is the user's own, and the next one another
+            notes += self.signers.meet(self.platform.url, self.standings.values())
         self._bring_domains(headers.values(), progress)
         factors = self._bring_factors(progress)
         folder = self.cache.folder / "slices" / f"{self._place}-{hashlib.sha256((domain or '').encode()).hexdigest()[:16]}"

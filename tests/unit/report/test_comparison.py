@@ -87,7 +87,7 @@ def test_charts_have_a_row_for_both_and_tell_them_apart_without_colour(pair: Any
 
 def test_files_of_a_comparison_run_nothing_and_names_of_strangers_stay_names(pair: Any) -> None:
     first, second = pair
-    second["ranked"][2]["dataset"] = "=SUM(A1)</script><img src=x>"
+    second["ranked"][2]["dataset"] = "=SUM(B1)</script><img src=x>"
     found = compared(first, second, ("<b>one</b>", "two"))
     page = Seen()
     text = comparison_html(found, created="2026-03-05")

@@ -28,7 +28,7 @@ def test_a_signed_sketch_says_who_signed_it_and_is_the_same_sketch(key: SigningK
 def test_exactly_the_written_bytes_are_signed(key: SigningKey) -> None:
     sketch = signed(honest_sketch("rent"), key)
     assert sketch.header.signature is not None
-    written_down = b"saibot sketch signature 1\n" + bytes.fromhex(sketch.digest)  # docs/sketch-format.md
+    written_down = b"saibot sketch signature 1\n" + bytes.fromhex(sketch.digest)  # docs/reference/sketch-file.md
     assert key.public.verifies(sketch.header.signature.value, written_down)
     assert sketch.header.signature.model_dump() == {
         "scheme": "ed25519",

@@ -1,4 +1,4 @@
-// A sketch: header and noisy columns, its digest, its file. Nothing here has seen a row. docs/sketch-format.md.
+// A sketch: header and noisy columns, its digest, its file. Nothing here has seen a row. docs/reference/sketch-file.md.
 
 import { arrowFile, littleEndian } from "./arrow_file.js";
 import { canonicalJson, Real } from "./canonical_json.js";

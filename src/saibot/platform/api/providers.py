@@ -80,7 +80,7 @@ def my_key(caller: Asking, here: Here) -> Response:
     openapi_extra=SECURED,
 )
 def challenge(caller: Asking, here: Here) -> Response:
-    """Good for ten minutes, and for one binding. docs/sketch-format.md says which bytes are signed."""
+    """Good for ten minutes, and for one binding. docs/reference/sketch-file.md says which bytes are signed."""
     return json_answer(here.providers.challenge(caller))
 
 
