@@ -59,9 +59,11 @@ $(SPARK)/.ready: constraints.txt
 	@$(BIN)/python $(PIP) --target $(SPARK) pyspark -c constraints.txt
 	@touch $@
 
-kills: $(READY) ## kill a platform 500 times on SQLite and on Postgres, with other faults, taken up where it was stopped (build/kills)
+kills: $(READY) ## kill a platform 500 times on SQLite and on Postgres, with other faults, taken up where it was stopped (build/kills); then migrations
 	@$(BIN)/python -m tests.campaigns.kills --kills 500 --state build/kills/sqlite
 	@$(BIN)/python -m tests.campaigns.kills --kills 500 --state build/kills/postgres --postgres
+	@$(BIN)/python -m tests.campaigns.migrations --kills 100
+	@$(BIN)/python -m tests.campaigns.migrations --kills 100 --postgres
 
 hostile: $(READY) ## publish and search 100,000 sketches with hostile numbers, taken up where it was stopped (build/hostile)
 	@$(BIN)/python -m tests.campaigns.hostile_numbers --count 100000 --state build/hostile

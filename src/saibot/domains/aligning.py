@@ -44,7 +44,7 @@ class Alignment:
 
 def align(ours: Sequence[str], theirs: KeyDomain) -> Alignment:
     """One of ours meets one of theirs: the same text first, then another spelling where no other key could be meant."""
-    places = theirs.places(ours)
+    places = theirs.places(ours, once=True)
     same = np.array([place >= 0 and theirs.values[place] == key for key, place in zip(ours, places, strict=True)], bool)
     claims = np.bincount(places[places >= 0], minlength=len(theirs))
     clash = (places >= 0) & ~same & (claims[places] > 1)

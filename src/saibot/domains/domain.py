@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cached_property
@@ -22,6 +22,7 @@ from saibot.errors import InvalidDomain
 OTHER = "__other__"
 _SEPARATOR = "\x1f"
 MAX_KEYS = 5_000_000
+LARGE = 100_000  # keys
 FOUND = "found:"
 RANGE_NAME = "[a-z][a-z0-9_-]{0,39}"  # what the numbers of a range count: `department`
 _NAMED = re.compile(rf"range:({RANGE_NAME}):-?[0-9]+:-?[0-9]+|{FOUND}({RANGE_NAME}):[0-9a-f]{{8}}")
@@ -113,40 +114,61 @@ class KeyDomain:
 
     @cached_property
     def _other_spellings(self) -> dict[str, int]:
-        """Spellings of keys that are no key themselves and belong to one key only."""
+        return self._spelled(None)
+
+    @cached_property
+    def _folded(self) -> dict[str, int]:
+        return self._folds(None)
+
+    def _spelled(self, wanted: Set[str] | None) -> dict[str, int]:
+        """Spellings of keys that are no key themselves and belong to one key only; if only some are `wanted`, only those.
+
+        Wanted are texts that are no key.
+        """
         found: dict[str, int] = {}
         shared: set[str] = set()
         for i, value in enumerate(self.values):
             for form in spellings(value):
-                if form not in self.index and found.setdefault(form, i) != i:
+                strange = form not in self.index if wanted is None else form in wanted
+                if strange and found.setdefault(form, i) != i:
                     shared.add(form)
         return {form: i for form, i in found.items() if form not in shared}
 
-    @cached_property
-    def _folded(self) -> dict[str, int]:
-        """The keys with case and zeros in front left out, where that leaves one key only."""
+    def _folds(self, wanted: Set[str] | None) -> dict[str, int]:
+        """The keys with case and zeros in front left out, where that leaves one key only; those of `wanted` folds."""
         found: dict[str, int] = {}
         shared: set[str] = set()
         for i, value in enumerate(self.values):
             form = folded(value)
-            if found.setdefault(form, i) != i:
+            if (wanted is None or form in wanted) and found.setdefault(form, i) != i:
                 shared.add(form)
         return {form: i for form, i in found.items() if form not in shared}
 
-    def places(self, texts: Sequence[str]) -> np.ndarray:
+    def places(self, texts: Sequence[str], *, once: bool = False) -> np.ndarray:
         """For every key text its place in the domain, -1 outside it. What one text means depends on no other.
 
         The key itself comes first, then another spelling of exactly one key, then one that differs from exactly one key in
         case or in zeros in front alone, and of a day or a time, where the keys are months or the like, the one it lies in.
+        `once`: of a large domain nothing is kept for the next call. All spellings of a million keys take a gigabyte.
         """
-        index = self.index
+        read, passing = reading(self.id), once and len(self) > LARGE
+        if passing:
+            asked = {*texts, *(map(read, texts) if read is not None else ())}
+            index = {value: i for i, value in enumerate(self.values) if value in asked}
+        else:
+            index = self.index
         found = [index.get(text, -1) for text in texts]
         missed = [i for i, place in enumerate(found) if place < 0 and texts[i]]
-        others, folds = (self._other_spellings, self._folded) if missed else ({}, {})
+        others, folds = dict[str, int](), dict[str, int]()
+        if missed and passing:
+            strange = {texts[i] for i in missed}
+            others, folds = self._spelled(strange), self._folds(set(map(folded, strange)))
+        elif missed:
+            others, folds = self._other_spellings, self._folded
         for i in missed:
             place = others.get(texts[i], -1)
             found[i] = place if place >= 0 else folds.get(folded(texts[i]), -1)
-        if (read := reading(self.id)) is not None:
+        if read is not None:
             for i in missed:
                 found[i] = found[i] if found[i] >= 0 else index.get(read(texts[i]), -1)
         return np.array(found, np.int64)

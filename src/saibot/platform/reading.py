@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from saibot.platform.errors import Unusable
+from saibot.platform.freed_memory import allocated_bytes
 from saibot.platform.jobs.heavy import heavy
 from saibot.safe_arrow import mapped
 
@@ -105,9 +106,12 @@ def write_csv_file(source: str, target: str) -> dict[str, Any]:
 
 
 def read_here(kind: str, **facts: Any) -> dict[str, Any]:
-    """In the process: with less memory than it may have for other work."""
+    """In the process: with less memory than it may have for other work, beyond what libraries set aside in earlier work."""
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, before[1]))
+    most = allocated_bytes() + MEMORY
+    resource.setrlimit(
+        resource.RLIMIT_DATA, (most if before[1] == resource.RLIM_INFINITY else min(most, before[1]), before[1])
+    )
     try:
         return KINDS[kind](**facts)
     finally:

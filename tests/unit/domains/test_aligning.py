@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saibot.domains import KeyDomain, align
+from saibot.domains import KeyDomain, align, domain
 from saibot.domains.file import card_of, read_domain, read_signature, write_domain
 from saibot.domains.minhash import most_shared, signature
 
@@ -87,3 +87,37 @@ def test_signatures_are_fixed_for_good() -> None:
 
 
 FIRST = [2023704368, 998288060, 80444533, 1209126472]
+
+
+KEYS = [
+    "7",
+    "07",
+    "2020-01",
+    "8.0",
+    "-0",
+    "0",
+    "abc",
+    "ABC",
+    "Ost",
+    "été",
+    "ÉTÉ",
+    "2020-01-01",
+    "2020-01-01 00:00:00",
+    "1e-05",
+    "9",
+]
+
+
+TEXTS = [*KEYS, "7.0", "008", "OST", "0.00001", "2020-01-15"]
+
+
+@given(st.lists(st.sampled_from(KEYS), unique=True, min_size=1), st.lists(st.sampled_from(TEXTS)))
+@pytest.mark.parametrize("name", ["things", "months:2020-01:2020-12"])
+def test_a_large_list_is_met_as_a_small_one_and_keeps_nothing(name: str, theirs: list[str], ours: list[str]) -> None:
+    listed = KeyDomain(name, 1, tuple(theirs))
+    expected = listed.places(ours)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(domain, "LARGE", 0)
+        large = KeyDomain(name, 1, tuple(theirs))
+        assert large.places(ours, once=True).tolist() == expected.tolist()
+        assert not {"index", "_other_spellings", "_folded"} & large.__dict__.keys()
