@@ -91,7 +91,8 @@ class GuideIndex {
   weight(place, terms) {
     const [url, part, title, heading] = this.sections[place];
     const [, usual] = SEARCH_PARTS.find(([start]) => part.startsWith(start)) ?? ["", 1];
-    const headed = new Set([...heading.matchAll(SEARCH_WORD)].map(([word]) => wordStem(word)));
+    const telling = [...heading.matchAll(SEARCH_WORD)].filter(([word]) => !SEARCH_EMPTY.has(word.toLowerCase()));
+    const headed = new Set(telling.map(([word]) => wordStem(word)));
     const said = terms.filter((term) => headed.has(term)).length / terms.length; // how much of the question the heading says
     const told = headed.size ? terms.filter((term) => headed.has(term)).length / headed.size : 0; // and of the heading the question
     return (url.includes("changelog") ? 0.4 : usual) * (1 + 0.8 * said * told);
