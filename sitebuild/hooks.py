@@ -62,7 +62,7 @@ def on_page_content(html: str, page: Page, **_: Any) -> str:
         r"<p>((?:<img [^>]*>)+)</p>", r'<div class="picture" tabindex="0" role="region" aria-label="Picture">\1</div>', html
     )
     html = re.sub(r'<span class="filename">(?!Not run)', '<span class="filename file">', html)
-    return html.replace("<img ", '<img loading="lazy" ')
+    return re.sub(r'<img (?!class="plot)', '<img loading="lazy" ', html)  # plots have no size until they are there
 
 
 def on_post_build(config: MkDocsConfig) -> None:

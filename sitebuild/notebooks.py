@@ -96,6 +96,7 @@ def _as_shown(value: Any) -> Shown:
         text = frame.to_html(
             border=0, max_rows=_ROWS, max_cols=_COLUMNS, na_rep="–", float_format=lambda number: f"{number:.4g}"
         )
+        text = text.replace("&lt;NA&gt;", "–")  # of columns that pandas keeps missing values of in its own way
         return Shown("table", re.sub(r' style="[^"]*"| class="dataframe"', "", text))
     if hasattr(value, "_repr_svg_") and (drawn := value._repr_svg_()):
         return Shown("figure", pictures={"light": drawn.encode(), "dark": drawn.encode()})
@@ -164,7 +165,7 @@ def page(path: Path, *, run: bool = True) -> NotebookPage:
                 images = "".join(
                     f'<img class="plot only-{scheme}" src="{names[scheme]}" alt="{html.escape(words)}">' for scheme in INK
                 )
-                parts.append(f'<div class="output">{images}</div>')
+                parts.append(f'<div class="output" tabindex="0" role="region" aria-label="Plot">{images}</div>')
             elif thing.kind == "table":
                 parts.append(f'<div class="output">\n{thing.content}\n</div>')
             else:

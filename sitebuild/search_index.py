@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
 _HEADINGS = ("h1", "h2", "h3")
+_RULES = re.compile(r"[─━]+")  # lines of tables that commands print
 _LONGEST = 8000  # characters of one section: the longest table of commands or settings has about as many
 
 
@@ -22,7 +24,7 @@ class SearchIndex:
         reader.feed(html)
         for section in reader.found:
             anchor = f"#{section.id}" if section.id and section.level != "h1" else ""
-            text = " ".join("".join(section.text).split())[:_LONGEST]
+            text = " ".join(_RULES.sub(" ", "".join(section.text)).split())[:_LONGEST]
             heading = " ".join("".join(section.heading).split()) or title
             self._sections.append([url + anchor, part, title, heading, text])
 

@@ -40,6 +40,13 @@ def test_the_search_box_finds_a_place_by_keyboard(visit: Open, site: Any) -> Non
     page.wait_for_url(f"{site.address}/")
 
 
+def test_the_name_of_a_greek_letter_finds_the_letter(visit: Open) -> None:
+    page = visit("/help/index.html")
+    page.keyboard.press("/")
+    page.keyboard.type("epsilon rows per key")
+    expect(page.get_by_role("option").filter(has_text="How many rows a key it takes")).to_be_visible()
+
+
 @pytest.mark.parametrize(
     "words, heading",
     [

@@ -32,6 +32,30 @@ def test_every_make_target_has_a_help_text(target: str) -> None:
     assert re.search(rf"^{target}:.*## \S", MAKEFILE, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#:]+)\)|src=\"([^\":]+)\"", README))))
-def test_every_local_link_in_the_readme_leads_somewhere(link: tuple[str, str]) -> None:
-    assert (ROOT / "".join(link)).exists()
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "examples/README.md"])
+def test_every_link_of_a_page_that_is_read_in_the_repository_leads_somewhere(name: str) -> None:
+    """Pages of docs/ are checked where the site is built."""
+    page = ROOT / name
+    assert dead_links(page.read_text(encoding="utf-8"), page.parent) == []
+
+
+def test_a_dead_link_is_noticed() -> None:
+    text = '[a](docs/nowhere.md) [b](docs/index.md#nowhere) <img src="no.png"> [c](docs/index.md#when-it-helps) [d](https://x.example)'
+    assert dead_links(text, ROOT) == ["docs/nowhere.md", "docs/index.md#nowhere", "no.png"]
+
+
+def dead_links(text: str, folder: Path) -> list[str]:
+    """Links to files that are not there, or to headings that they do not have."""
+    found = []
+    for link in re.findall(r"(?:\]\(|src=\")(?![a-z]+:)([^)\"\s]+)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
+        path, _, place = link.partition("#")
+        target = folder / path
+        if (path and not target.exists()) or (place and place not in headings(target.read_text("utf-8") if path else text)):
+            found.append(link)
+    return found
+
+
+def headings(text: str) -> set[str]:
+    """As links name them: `## What "gone" means` is what-gone-means."""
+    lines = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), flags=re.MULTILINE)
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", line.lower()).strip()) for line in lines}

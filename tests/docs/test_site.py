@@ -68,6 +68,7 @@ def test_the_search_box_knows_every_page(guide_site: Path) -> None:
     found = {url.partition("#")[0] for url, *_ in sections}
     assert found == {str(path.relative_to(guide_site)) for path in guide_site.rglob("*.html")}
     assert all(len(section) == 5 and section[3] for section in sections)
+    assert not any("─" in section[4] for section in sections), "lines of tables are no words"
 
 
 # ------------------------------------------------------------------------------------------------ for the platform

@@ -4,10 +4,11 @@
 // Words that every section has are not looked for, and what most readers want comes before what few do.
 const SEARCH_EMPTY = new Set("a an and are as at be by can do does for from how i if in is it my of on or that the this to what when which who with you your".split(" "));
 const SEARCH_PARTS = [["Reference › Python", 0.55], ["Explanation › Proofs", 0.6], ["Reference", 0.85], ["Explanation", 0.95]];
+const SEARCH_SPOKEN = { "ε": "epsilon", "δ": "delta", "μ": "mu", "σ": "sigma" }; // pages write the letter, readers type the name
 const SEARCH_WORD = /[\p{L}\p{N}]+(?:[-_.'’][\p{L}\p{N}]+)*/gu;
 
 function wordStem(word) {
-  const plain = word.toLowerCase().replace(/['’]s$/, "");
+  const plain = SEARCH_SPOKEN[word.toLowerCase()] ?? word.toLowerCase().replace(/['’]s$/, "");
   if (plain.length < 5) return plain.replace(/(?<=..[^s])s$/, "");
   return plain.replace(/(?:is|iz)(?:e|es|ed|ing|ation|ations)$/, "is").replace(/(?:ies|ied)$/, "y").replace(/(?:ings?|ed|es|s|e)$/, "");
 }
@@ -91,7 +92,8 @@ class GuideIndex {
   weight(place, terms) {
     const [url, part, title, heading] = this.sections[place];
     const [, usual] = SEARCH_PARTS.find(([start]) => part.startsWith(start)) ?? ["", 1];
-    const headed = new Set([...heading.matchAll(SEARCH_WORD)].map(([word]) => wordStem(word)));
+    const telling = [...heading.matchAll(SEARCH_WORD)].filter(([word]) => !SEARCH_EMPTY.has(word.toLowerCase()));
+    const headed = new Set(telling.map(([word]) => wordStem(word)));
     const said = terms.filter((term) => headed.has(term)).length / terms.length; // how much of the question the heading says
     const told = headed.size ? terms.filter((term) => headed.has(term)).length / headed.size : 0; // and of the heading the question
     return (url.includes("changelog") ? 0.4 : usual) * (1 + 0.8 * said * told);

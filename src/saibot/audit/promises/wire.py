@@ -61,8 +61,8 @@ def wire_is_silent() -> Iterable[Verdict]:
 
 @contextmanager
 def _platform(folder: Path) -> Iterator[tuple[Platform, Recorder]]:
-    from saibot.client.in_process import running
-    from saibot.embedded import ADDRESS, admin_token, embedded_settings, make_app
+    from saibot.client.in_process import ADDRESS, running
+    from saibot.embedded import admin_token, embedded_settings, make_app
 
     settings = embedded_settings(folder / "platform")
     with running(make_app(settings)) as transport:
