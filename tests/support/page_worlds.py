@@ -149,6 +149,23 @@ def two_people(story: PageStory) -> Iterator[None]:
 
 
 @contextmanager
+def whom_to_believe(story: PageStory) -> Iterator[None]:
+    """Signed sketches: a provider with one to publish, a requester with a table, and an admin."""
+    from saibot.client import Platform
+
+    write_tables(story.folder)
+    _publish(story, "admissions", "neighbourhood", "range:neighbourhood:1:40", "nights")
+    with platform(story):
+        admin = Platform(story.address, token=story.token)
+        (story.folder / "token").write_text(story.token)
+        story.type(f"saibot login {story.address} --token-file token", who="admin")
+        for who, account in (("provider", "city-hospital"), ("requester", "school-district")):
+            (story.folder / "token").write_text(admin.create_token(account, [who]).token)
+            story.type(f"saibot login {story.address} --token-file token", who=who)
+        yield
+
+
+@contextmanager
 def trainers(story: PageStory) -> Iterator[None]:
     """Training together: a corpus of a clinic's sketch, and two tables with the same columns."""
     rng = np.random.default_rng(5)
@@ -311,6 +328,7 @@ WORLDS: dict[str, World] = {
     "examples/README.md": checkout,
     "docs/guides/ask-for-more.md": two_people,
     "docs/guides/ask-without-installing.md": asked_by_page,
+    "docs/guides/know-whom-to-believe.md": whom_to_believe,
     "docs/guides/publish-a-table.md": hospital,
     "docs/guides/run-a-platform.md": operator,
     "docs/guides/search-for-tables.md": requester,

@@ -61,8 +61,9 @@ def find_augmentation(
 ) -> Augmented:
     """Search a corpus with a request of either kind.
 
-    `account` is the name that the requester publishes under, if it does: its own sketches then help no value that its
-    request is judged by. By default it is who published a dataset of the request's name.
+    `account` is the name that the requester publishes under, if it does (in a folder the fingerprint of the key that it
+    signs with): its own sketches then help no value that its request is judged by. By default it is who published a dataset
+    of the request's name.
     """
     own = account or owner(corpus, request.own)
     asked = request

@@ -320,10 +320,12 @@ class Shards:
             self._place(digest)
         self._apply(add=new, providers={digest: current[digest][0] for digest in new})
         with self._database.write() as connection:
+            live = _live(connection, touched)
             for row in rows:
+                if live.get(row.digest) != current.get(row.digest):
+                    continue  # a copy became the original meanwhile, or somebody signed: it is packed again, otherwise
                 done = update(versions).where(versions.c.dataset == row.dataset, versions.c.version == row.version)
                 connection.execute(done.values(packed=True))
-            live = _live(connection, new)
         # One that expired meanwhile was not packed yet when it was looked for to be taken out.
         self._apply(remove=set(new) - live.keys())
         return len(rows)

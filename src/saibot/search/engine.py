@@ -17,7 +17,7 @@ from saibot.search.corpus import Corpus
 from saibot.search.device_sweep import DeviceSweep, gpu_is_there
 from saibot.search.hops import hop_shards
 from saibot.search.key_maps import View, Views
-from saibot.search.looks import Looks, chosen_providers
+from saibot.search.looks_by_provider import LooksByProvider, chosen_providers
 from saibot.search.parts import PartSweep, ShardPart, readable
 from saibot.search.request import SearchRequest
 from saibot.search.scoring import Base
@@ -96,7 +96,7 @@ class Engine:
         if self._problems and not len(self):
             raise next(iter(self._problems.values()))
         self.left_aside = frozenset(self._sweep.left_out.tolist())
-        self.looks = Looks(self._sweep.looks(), self._verified())
+        self.looks = LooksByProvider(self._sweep.looks(), self._verified())
         self.for_new_keys = options.gain != "known" and request.key is not None and not request.private
         self.unreachable = {  # key domains, and why the request does not reach them
             key: "the request has no key" if known is None else known.why_not(key)

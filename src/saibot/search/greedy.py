@@ -2,7 +2,7 @@
 
 Each step scores all candidates in one sweep and ranks them by a lower confidence bound, so that the largest noise does not
 win. A step is taken only if its gain is above 0 by a bound that accounts for the number of candidates looked at, provider by
-provider (`saibot.search.looks`).
+provider (`saibot.search.looks_by_provider`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from saibot.search.denoise import training_state
 from saibot.search.engine import Best, Engine
 from saibot.search.explain import Table, describe
 from saibot.search.found import Found, SearchResult, TakenStep, with_providers
-from saibot.search.looks import chosen_digests, spread_out
+from saibot.search.looks_by_provider import chosen_digests, spread_out
 from saibot.search.rankings import Ordered, ranking_named
 from saibot.search.request import SearchRequest, Working
 from saibot.search.state import State

@@ -13,7 +13,7 @@ from saibot.errors import InvalidSketch
 from saibot.estimate.factors import KeyTree
 from saibot.search.corpus import Corpus, PreparedValues
 from saibot.search.shared_factors import FEWEST, SharedFactors, key_tree, learn_shared, nothing_shared
-from saibot.sketch import Header, Sketch
+from saibot.sketch import Header, Sketch, signer_of
 
 MOST_TEACHERS = 2000  # sketches of a domain that factors are learned from: the clearest ones
 GROWN = 1.2  # times as many sketches as were there at the last lesson make another one due
@@ -45,8 +45,8 @@ def lessons(
 
     It is due where nothing was learned yet, where a domain has grown by a fifth since, and where something that taught was
     withdrawn or may teach no longer, or an open table may teach that did not. `providers` names the provider of each sketch
-    by digest; by default a sketch's own word is taken for it. `teachers` are the digests that may teach; by default all but
-    open tables, for whose sources nobody has vouched.
+    by digest; by default that is the key that signed it, and where nobody did, its own word. `teachers` are the digests that
+    may teach; by default all but open tables, for whose sources nobody has vouched.
     """
     due = [id for id in corpus.key_ids if is_due(corpus, id, teachers)]
     for done, id in enumerate(due):
@@ -90,15 +90,20 @@ def lesson(
 
 
 def provider_of(header: Header) -> str:
-    """Who published a sketch, as far as it says so itself: nobody vouches for it."""
-    return header.account or header.dataset.name
+    """Who published a sketch, as far as it says so itself: the key that signed it, or else a name that nobody vouches for.
+
+    Whatever accounts sketches claim, one key is one provider, and has a fifth of what is learned at most.
+    """
+    key = signer_of(header)
+    return header.account or header.dataset.name if key is None else key.fingerprint
 
 
 def owner(corpus: Corpus, datasets: Collection[str]) -> str | None:
-    """Who published a dataset with one of these names or digests, as far as the sketches of a corpus say so."""
+    """Who published a dataset with one of these names or digests: the account of a platform, where that is known, or as far
+    as the sketches of a corpus say so."""
     for digest in corpus.digests if datasets else ():
         if (digest in datasets or corpus.name_of(digest) in datasets) and (sketch := _stored(corpus, digest)):
-            return provider_of(sketch.header)
+            return corpus.entries([digest])[digest].provider or provider_of(sketch.header)
     return None
 
 

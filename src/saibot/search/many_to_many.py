@@ -7,7 +7,7 @@ joined table takes the place of the request's.
 **Errors.** R2 is a function of sums over keys, so its error is that of the sums of what every key adds to it (the sum of
 their squares). This holds for the sampling of keys, and for the noise of both sides as well, which is independent from key
 to key and part of what a key adds. A step is taken if the new features' slopes are clear of 0 by a test of the same kind, at
-a level that accounts for all candidates, provider by provider (`saibot.search.looks`).
+a level that accounts for all candidates, provider by provider (`saibot.search.looks_by_provider`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from saibot.estimate.moments import moments_of_sketch
 from saibot.search.corpus import Corpus
 from saibot.search.found import Found, SearchResult, TakenStep, with_providers
 from saibot.search.key_maps import View, Views
-from saibot.search.looks import Looks, chosen_digests, chosen_providers, spread_out
+from saibot.search.looks_by_provider import LooksByProvider, chosen_digests, chosen_providers, spread_out
 from saibot.search.pairs import influence, noise_variance, wald_statistic
 from saibot.search.request import SearchRequest
 from saibot.search.units import Units, new_name
@@ -169,7 +169,7 @@ class _ManyToManySearch:
         self.steps: list[TakenStep] = []
         self.ranked: tuple[Found, ...] = ()
         self.dropped: list[Dropped] = []
-        self.looks = Looks({})
+        self.looks = LooksByProvider({})
         self.tables = self._reachable()
         self.candidates, self._levels = len(self.looks), self.looks.levels(1 - options.confidence)
 
@@ -198,7 +198,7 @@ class _ManyToManySearch:
                     found += [(view, digest) for view in views[id]]
         verified = self.corpus.verified
         numbers = self.corpus.provider_numbers if verified else {}
-        self.looks = Looks(counts, frozenset(numbers[name] for name in verified if name in numbers))
+        self.looks = LooksByProvider(counts, frozenset(numbers[name] for name in verified if name in numbers))
         reasons = {"own": "it is the request's own dataset", "key": "its key is no function of the request's key"}
         reasons["provider"] = "its provider is not one of those asked for"
         reasons["order"] = "it holds no products per key, which a many-to-many join needs (layout semiring)"

@@ -15,7 +15,7 @@ import numpy as np
 
 from saibot.errors import InvalidInput
 from saibot.search.board import Board, Shortlist, WantedBest
-from saibot.search.looks import added, counted
+from saibot.search.looks_by_provider import added, counted
 from saibot.search.potential import potential_scores
 from saibot.search.scored_sweep import scored_sweep
 from saibot.search.scoring import Base

@@ -20,7 +20,7 @@ import numpy as np
 from saibot import __version__
 from saibot.errors import InvalidInput
 from saibot.search.board import Board, Shortlist, WantedBest
-from saibot.search.looks import added
+from saibot.search.looks_by_provider import added
 from saibot.search.parts import EXAMPLES, LEFT_ASIDE, PartSweep, ShardPart, readable
 from saibot.search.scoring import Base
 from saibot.search.shard import ShardRows, open_shard

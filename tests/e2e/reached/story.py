@@ -246,6 +246,11 @@ def on_a_platform(root: Path) -> None:
         requester.type("domains", "show", "wards")
         requester.type("domains", "show", "nothing", fails=True)
         provider.type("publish", "stays.saibot", "union.saibot", "pairs.saibot", "--card", "card.toml")
+        provider.type("key", "show")
+        provider.type("key", "rotate")
+        provider.type("publish", "stays.saibot", "--card", "card.toml")  # the old key agrees to the new one
+        admin.type("providers", "verify", "the-provider", "--yes")
+        requester.type("providers", "show", "the-provider")
         provider.type("publish", "--open", "beds.csv", "--source", "The hospital's web page", fails=True)
         beds = provider.json("publish", "--open", "beds.csv", "--source", "The hospital's web page", "--yes")
         admin.type("confirm", beds["datasets"][0]["id"])
@@ -268,6 +273,7 @@ def on_a_platform(root: Path) -> None:
             "card.toml",
         )
         requester.type("search", *asked, "--local", "--out", "local.json", "--slice", "wards")
+        requester.type("key", "known")
         left = requester.json("search", *asked, "--epsilon", 2, "--no-wait")
         requester.type("searches", "result", left["id"], "--card", "card.toml", "--out", "private.json")
         requester.type("augment", "private.json", "mine.csv", "--out", "wider.parquet")

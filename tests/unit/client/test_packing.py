@@ -10,8 +10,9 @@ import pytest
 from saibot.client import Corpus, Domains, SearchOptions, find_augmentation, local_request, pack_sketches
 from saibot.client.domains import level_domain
 from saibot.errors import InvalidInput
+from saibot.search.learning import owner, provider_of
 from saibot.sketch import KeyDomain, SigningKey, Sketch, signed, write_sketch
-from tests.support.fabricating import honest_sketch, renamed
+from tests.support.fabricating import drawn_anew, honest_sketch, renamed
 
 from .conftest import SHOPS, card, provider_rows
 
@@ -131,3 +132,18 @@ def test_whoever_signed_is_the_provider_and_others_are_nobody(tmp_path: Path) ->
     for shard in corpus.shards(id):
         numbers = {str(name): int(number) for name, number in zip(shard.text["dataset"], shard.providers, strict=True)}
         assert numbers == {name: corpus.provider_numbers[provider] for name, provider in whose.items()}
+
+
+def test_a_key_that_signs_many_sketches_is_one_teacher_whatever_accounts_they_claim(tmp_path: Path) -> None:
+    """The attack: thirty made-up tables in a folder, each with another account in its header."""
+    made = []
+    for number in range(12):
+        facts = {"account": f"{number:064x}"}
+        sketch = honest_sketch("rent", 20 + number)
+        sketch = drawn_anew(Sketch(sketch.header.model_copy(update=facts), sketch.levels))
+        made.append(signed(sketch, KEY) if number < 8 else sketch)
+    assert {provider_of(sketch.header) for sketch in made} == {KEY.public.fingerprint, *(f"{i:064x}" for i in range(8, 12))}
+    paths = [_written(tmp_path, f"{number}", sketch) for number, sketch in enumerate(made)]
+    corpus, _ = pack_sketches(tmp_path / "corpus", paths, unsafe=True)
+    assert owner(corpus, [made[0].digest]) == KEY.public.fingerprint and owner(corpus, [made[9].digest]) == f"{9:064x}"
+    assert owner(pack_sketches(tmp_path / "slice", paths[:1], providers={made[0].digest: "city"})[0], ["rent"]) == "city"

@@ -15,7 +15,9 @@ from saibot.platform.accounts import Caller
 from saibot.platform.packing import Packing
 from saibot.platform.service import Platform
 from saibot.search.corpus import Corpus
-from saibot.sketch import SUFFIX
+from saibot.sketch import SUFFIX, read_sketch, write_sketch
+from tests.support.fabricating import renamed
+from tests.support.serving import ADMIN
 
 
 def searched(platform: Platform) -> list[str]:
@@ -134,3 +136,23 @@ def test_what_no_search_can_use_is_known_with_its_reason_until_it_goes(
     platform.withdraw(provider, dataset.id)
     platform.shards.catch_up()
     assert platform.shards.refused == {} and searched(platform) == ["sound"]
+
+
+def test_a_copy_that_becomes_the_original_while_its_original_is_packed_is_not_lost(
+    platform: Platform, provider: Caller, named: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = named("first")
+    monkeypatch.setattr(platform.shards, "start", lambda: None)  # packing happens here, and only here
+    platform.accept(provider, content)
+    owner = Caller("owner", frozenset({"provider"}), "t-owner")
+    platform.accept(owner, write_sketch(renamed(read_sketch(content), "second")))
+    pack, between = platform.shards._apply, [lambda: platform.providers.verify(ADMIN, "owner")]
+
+    def applied(**change: Any) -> None:
+        pack(**change)
+        while change.get("add") and between:
+            between.pop()()
+
+    monkeypatch.setattr(platform.shards, "_apply", applied)
+    platform.shards.catch_up()
+    assert searched(platform) == ["second"]

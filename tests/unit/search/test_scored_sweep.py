@@ -10,7 +10,7 @@ import pytest
 
 from saibot.search.scored_sweep import CHUNK, best, order_by, scored_sweep
 from saibot.search.scoring import Base, score
-from saibot.search.sweep import sweep
+from saibot.search.sweep import _kernel, sweep
 
 COLUMNS = ("gain", "lower", "deviation", "coefficient")
 
@@ -74,6 +74,7 @@ def test_without_numba_numpy_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.delattr(saibot.search, "kernel", raising=False)
     monkeypatch.setitem(sys.modules, "saibot.search.kernel", None)
+    monkeypatch.setattr("saibot.search.sweep._kernel", _kernel.__wrapped__)  # it remembers what it has found
     without = scored_sweep(values, base, quantile=2.0)
     for name in (*COLUMNS, "rank"):
         assert getattr(without, name) == pytest.approx(getattr(with_numba, name), rel=1e-9, abs=1e-12)

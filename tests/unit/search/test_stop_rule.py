@@ -9,7 +9,7 @@ import numpy as np
 from saibot.estimate.moments import exact_moments
 from saibot.search import RequestKey, SearchOptions, SearchRequest, greedy, search
 from saibot.search.board import Board
-from saibot.search.looks import Looks
+from saibot.search.looks_by_provider import LooksByProvider
 from saibot.search.scoring import score
 from saibot.search.state import State
 from saibot.search.sweep import sweep
@@ -28,7 +28,7 @@ def taken(rng: np.random.Generator, effect: float, key_effect: float, *, looked_
     base = state.base(np.arange(D), D)
     found = score(*sweep(values, base.linear, base.square), base, quantile=2.0)
     board = Board(found.gain, found.lower, found.deviation, found.coefficient, np.full(CANDIDATES, base.keys))
-    return bool(board.clear(board.order(1), Looks({0: looked_at}).levels(0.1))[0])
+    return bool(board.clear(board.order(1), LooksByProvider({0: looked_at}).levels(0.1))[0])
 
 
 def test_useless_tables_are_taken_less_often_than_the_confidence_says():

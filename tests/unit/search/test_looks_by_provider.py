@@ -12,7 +12,7 @@ from saibot.search import Corpus, RequestKey, SearchOptions, SearchRequest, sear
 from saibot.search.board import Board
 from saibot.search.index import SketchEntry
 from saibot.search.key_maps import view_id
-from saibot.search.looks import Looks, spread_out
+from saibot.search.looks_by_provider import LooksByProvider, spread_out
 from saibot.search.shard import ShardRows
 from saibot.sketch import KeyDomain
 
@@ -24,33 +24,33 @@ OPTIONS = SearchOptions(engine="threads", rank="usable", unions=False, steps=1)
 
 def test_levels_add_up_to_what_may_be_accepted_by_luck():
     for looks in (
-        Looks({0: 1}),
-        Looks({0: 200}),
-        Looks({1: 5, 2: 500, 3: 1}),
-        Looks({0: 7, 1: 5, 2: 500}, frozenset({1})),
-        Looks({1: 5, 2: 3}, frozenset({1, 2, 9})),
+        LooksByProvider({0: 1}),
+        LooksByProvider({0: 200}),
+        LooksByProvider({1: 5, 2: 500, 3: 1}),
+        LooksByProvider({0: 7, 1: 5, 2: 500}, frozenset({1})),
+        LooksByProvider({1: 5, 2: 3}, frozenset({1, 2, 9})),
     ):
         levels = looks.levels(0.1)
         assert sum(levels[provider] * count for provider, count in looks.candidates.items()) == pytest.approx(0.1)
 
 
 def test_without_providers_it_is_the_correction_for_all_candidates():
-    assert Looks({0: 200}).levels(0.1) == {0: pytest.approx(0.1 / 200)}
+    assert LooksByProvider({0: 200}).levels(0.1) == {0: pytest.approx(0.1 / 200)}
 
 
 def test_what_one_provider_publishes_leaves_the_levels_of_others_alone():
-    few, many = (Looks({1: 5, 2: 4, 3: fakes}).levels(0.1) for fakes in (1, 10_000))
+    few, many = (LooksByProvider({1: 5, 2: 4, 3: fakes}).levels(0.1) for fakes in (1, 10_000))
     assert few[1] == many[1] == pytest.approx(0.1 / 3 / 5) and few[3] == pytest.approx(10_000 * many[3])
 
 
 def test_accounts_without_end_cost_verified_providers_a_factor_of_two():
-    alone = Looks({1: 5, 2: 4}, frozenset({1, 2})).levels(0.1)
-    beside = Looks({1: 5, 2: 4} | {fake: 1 for fake in range(3, 5000)}, frozenset({1, 2})).levels(0.1)
+    alone = LooksByProvider({1: 5, 2: 4}, frozenset({1, 2})).levels(0.1)
+    beside = LooksByProvider({1: 5, 2: 4} | {fake: 1 for fake in range(3, 5000)}, frozenset({1, 2})).levels(0.1)
     assert beside[1] == pytest.approx(alone[1] / 2)
 
 
 def test_a_provider_without_candidates_takes_no_share():
-    assert Looks({1: 5, 2: 0}).levels(0.1) == {1: pytest.approx(0.1 / 5)}
+    assert LooksByProvider({1: 5, 2: 0}).levels(0.1) == {1: pytest.approx(0.1 / 5)}
 
 
 def test_every_candidate_is_held_to_the_level_of_its_provider():
@@ -60,7 +60,7 @@ def test_every_candidate_is_held_to_the_level_of_its_provider():
         *(np.abs(rng.normal(0, 3, count)) ** 2, np.zeros(count), np.ones(count), np.zeros(count), np.full(count, 40)),
         providers=rng.integers(0, 4, count),
     )
-    levels = Looks({0: 900, 1: 10, 2: 2000}, frozenset({1})).levels(0.1)
+    levels = LooksByProvider({0: 900, 1: 10, 2: 2000}, frozenset({1})).levels(0.1)
     clear = board.clear(np.arange(count), levels)
     for number in range(count):
         level = levels.get(int(board.providers[number]))
@@ -87,7 +87,12 @@ def test_unclear_candidates_of_one_provider_take_every_other_place_at_most():
 def test_clear_candidates_and_those_of_nobody_stay_where_they_are():
     assert spread_out(range(6), [1] * 6, [True] * 6, 6) == [*range(6)]
     assert spread_out(range(6), [0] * 6, [False] * 6, 4) == [*range(4)]
-    assert spread_out(range(5), [1, 1, 1, 2, 1], [False, True, True, False, True], 5) == [0, 1, 2, 3, 4]
+    assert spread_out(range(5), [1, 1, 1, 2, 1], [True, False, True, False, True], 5) == [0, 1, 2, 3, 4]
+
+
+def test_a_clear_candidate_is_first_where_there_is_one():
+    assert spread_out(range(4), [1, 1, 2, 2], [False, False, False, True], 4) == [3, 0, 1, 2]
+    assert spread_out(range(4), [0, 1, 2, 2], [False, False, False, True], 4)[0] == 0, "nobody's is not moved"
 
 
 # ------------------------------------------------------------------------------------------------ searches
@@ -139,7 +144,7 @@ def test_made_up_features_of_one_provider_do_not_stop_an_honest_gain(attacked, m
     asked, corpus = attacked
     (step,) = search(asked, corpus, OPTIONS).steps
     assert (step.found.provider, step.found.feature) == ("honest0", "f0")
-    monkeypatch.setattr(Looks, "levels", lambda looks, alpha: dict.fromkeys(looks.candidates, alpha / len(looks)))
+    monkeypatch.setattr(LooksByProvider, "levels", lambda looks, alpha: dict.fromkeys(looks.candidates, alpha / len(looks)))
     assert search(asked, corpus, OPTIONS).steps == (), "alpha over all candidates, as it was before"
 
 
@@ -155,9 +160,10 @@ def test_what_is_clear_is_taken_even_where_made_up_features_stand_before_it(tmp_
     asked, corpus = attack(tmp_path / "corpus", 11)
     corpus, options = corpus.with_verified({"honest0", "honest1"}), OPTIONS.but(shown=1, ranking_quantile=0.0)
     found = search(asked, corpus, options)
-    assert [one.provider for one in found.ranked] == ["fake"] and found.steps[0].found.provider == "honest0"
+    assert [one.provider for one in found.ranked] == ["honest0"] and found.steps[0].found.provider == "honest0"
     monkeypatch.setattr(Board, "first_clear", lambda *_, **__: np.zeros(0, np.intp))
-    assert search(asked, corpus, options.but(shown=1)).steps == (), "a list of the first alone does not have it"
+    without = search(asked, corpus, options)
+    assert without.steps == () and without.ranked[0].provider == "fake", "a list of the first alone does not have it"
 
 
 def test_a_search_can_be_limited_to_chosen_or_verified_providers(attacked):
