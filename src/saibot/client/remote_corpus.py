@@ -30,6 +30,7 @@ from saibot.client.transport import PASSING
 from saibot.domains import DomainRegistry, KnownDomains, NamedDomain
 from saibot.domains.finding import spelled_out
 from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
+from saibot.report.format import plural
 from saibot.search import Corpus
 from saibot.search.shared_factors import SharedFactors
 from saibot.sketch import Header, KeyDomain, KeyPart, Sketch, read_sketch, signer_of
@@ -129,6 +130,7 @@ class Published:
         notes += self._pass_over_unsigned(items, paths, headers)
         if self.platform.url != ADDRESS:  # one in this process is the user's own, and the next one another
             notes += self.signers.meet(self.platform.url, self.standings.values())
+        notes += self._pass_over_unbelieved(items, paths, headers)
         self._bring_domains(headers.values(), progress)
         factors = self._bring_factors(progress)
         folder = self.cache.folder / "slices" / f"{self._place}-{hashlib.sha256((domain or '').encode()).hexdigest()[:16]}"
@@ -163,6 +165,26 @@ class Published:
                 self.cache.path(digest).unlink(missing_ok=True)
                 wrong.append(f"a sketch was passed over: {header.dataset.name} is not signed as the platform says it is.")
         return sorted(wrong)
+
+    def _pass_over_unbelieved(
+        self, items: Mapping[str, CorpusEntry], paths: dict[str, Path], headers: dict[str, Header]
+    ) -> list[str]:
+        """Where an account has another key than this machine knows, only what the known key has signed is used."""
+        known = self.signers.read().get(self.platform.url, {})
+        gone: dict[str, int] = {}
+        for digest, header in list(headers.items()):
+            account, key = items[digest].provider, signer_of(header)
+            standing = self.standings.get(account)
+            believed = known.get(account) is None or (standing is not None and standing.key == known[account])
+            if not believed and (key is None or key.text != known[account]):
+                paths.pop(digest)
+                headers.pop(digest)
+                gone[account] = gone.get(account, 0) + 1
+        return [
+            f"{plural(count, 'sketch', 'sketches')} of {account} {'was' if count == 1 else 'were'} passed over: "
+            "not signed with the key that you know"
+            for account, count in sorted(gone.items())
+        ]
 
     def _download(self, items: Iterable[CorpusEntry], progress: Progress) -> tuple[dict[str, Path], list[str]]:
         """Where the sketches are, and what to say about those that did not come."""

@@ -24,15 +24,15 @@ def server(start_in_process: Any, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture(scope="module")
-def asked(server: Any, sketches: Bytes, verbs: Any) -> dict[str, Any]:
+def asked(server: Any, module_sketches: Bytes, verbs: Any) -> dict[str, Any]:
     """A requester with two results and one search that another asked."""
     provider = server.account("provider")
     for name in ("good", "useless"):
-        assert verbs.publish(provider, sketches[name]).status_code == 201
+        assert verbs.publish(provider, module_sketches[name]).status_code == 201
     mine, other = server.account("requester"), server.account("requester")
     ids = []
     for who, options in ((mine, {"steps": 2}), (mine, {"steps": 1, "unions": False}), (other, {"steps": 1})):
-        id = verbs.ask(who, sketches["train"], sketches["test"], **options).json()["id"]
+        id = verbs.ask(who, module_sketches["train"], module_sketches["test"], **options).json()["id"]
         assert verbs.wait(who, id)["status"] == "done"
         ids.append(id)
     return {"ids": ids, "mine": page_client(server, mine), "other": page_client(server, other)}

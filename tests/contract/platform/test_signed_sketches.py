@@ -9,7 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from saibot.client import NotAllowed, Platform, Provider
+from saibot.client import KnownSigners, NotAllowed, Platform, Provider
+from saibot.client.cache import SketchCache
+from saibot.client.remote_corpus import Published
 from saibot.client.signing_keys import SigningKeys, bind_key
 from saibot.errors import InvalidInput, SaibotError
 from saibot.platform import Settings
@@ -211,3 +213,30 @@ def test_a_restored_sketch_needs_no_signature_of_today(fresh: Settings, made_ske
         assert platform.restore_set_aside(sketch.digest, "clinic").signer is None
     finally:
         platform.close()
+
+
+def test_a_client_that_knows_a_providers_key_refuses_what_another_has_signed(
+    server: Any, at_home: Any, made_sketches: dict[str, Sketch], tmp_path: Path
+) -> None:
+    """The attack: a platform, or whoever has an account's token, puts another key in the place of the one that is known."""
+    account = server.account("provider")
+    provider, _ = at_home("first", account)
+    kept, changed = drawn_anew(made_sketches["good"]), drawn_anew(made_sketches["useless"])
+    for sketch in (kept, changed):
+        provider.publish(sketch)
+    signers = KnownSigners(tmp_path / "known.json")
+
+    def fetched() -> tuple[set[str], tuple[str, ...]]:
+        corpus, notes = Published(provider.platform, SketchCache(tmp_path / "cache"), signers).corpus()
+        mine = tuple(note for note in notes if account.account in note)
+        return set(corpus.digests) & {kept.digest, changed.digest}, mine
+
+    assert fetched() == ({kept.digest, changed.digest}, ())
+    assert server.admin.delete(f"/v1/providers/{account.account}/key").status_code == 200
+    other, _ = at_home("second", account)
+    other.publish(changed)
+    found, notes = fetched()
+    assert found == {kept.digest}, "what the known key has signed is as good as it was"
+    assert any("had the key" in note for note in notes) and any("1 sketch of" in note for note in notes)
+    signers.forget(account.account)
+    assert fetched() == ({kept.digest, changed.digest}, ())
