@@ -199,7 +199,9 @@ def test_the_domains_of_all_sketches_come_with_them_whether_they_have_levels_or_
         assert published.kept.domain(part) == domain_of(part.domain)
     journal.clear()
     published.corpus()
-    assert [entry[1] for entry in journal] == [f"http://platform.test/v1/{asked}" for asked in ("corpus", "providers", "factors")]
+    assert [entry[1] for entry in journal] == [
+        f"http://platform.test/v1/{asked}" for asked in ("corpus", "providers", "factors")
+    ]
 
 
 def test_a_platform_that_is_gone_ends_the_search_before_a_row_is_read(peaks, journal, tmp_path):
