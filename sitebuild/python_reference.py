@@ -27,7 +27,7 @@ PAGES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
         "| `Progress` | a function that is told what is going on and how far it is |\n"
         "| `Note` | a function that is told sentences for the provider alone |",
         {
-            "saibot.client": ("Provider", "open_sketches"),
+            "saibot.client": ("Provider", "open_sketches", "SigningKeys"),
             "saibot.privatize": (
                 *("Card", "make_card", "ReleaseRequest", "privatize", "privatize_by_keys", "Released", "dry_run"),
                 *("dry_run_by_keys", "DryRun", "JointDryRun", "look_at", "RowsLook", "prepare", "Prepared", "contribute"),
@@ -67,7 +67,7 @@ PAGES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
         "Talk to a platform, run one inside a process, or serve one. The shapes of answers are those of "
         "[HTTP](../http.md#shapes).",
         {
-            "saibot.client": ("Platform", "connect", "Config", "SketchCache"),
+            "saibot.client": ("Platform", "connect", "Config", "SketchCache", "KnownSigners"),
             "saibot.embedded": ("embedded", "make_app"),
             "saibot.platform": ("create_app", "open_platform", "Settings"),
         },
@@ -86,6 +86,14 @@ PAGES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
                 "KeyPart",
                 "LevelTable",
                 "collect",
+                "read_header",
+                "signed",
+                "signer_of",
+                "SigningKey",
+                "PublicKey",
+                "implausible",
+                "Implausible",
+                "payload_of",
             ),
             "saibot.domains": (
                 "KeyDomain",
@@ -131,7 +139,7 @@ PAGES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
 LEFT_OUT = {  # rooms' own names that are on no page, and why
     "saibot.client": {
         "shapes of answers, on the page of HTTP": (
-            *("Account", "Dataset", "Domain", "Enquiry", "NewToken", "Search", "Token"),
+            *("Account", "Dataset", "Domain", "Enquiry", "NewToken", "ProviderStanding", "Search", "Token"),
         ),
     },
     "saibot.privacy": {
