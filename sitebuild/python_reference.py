@@ -67,7 +67,7 @@ PAGES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
         "Talk to a platform, run one inside a process, or serve one. The shapes of answers are those of "
         "[HTTP](../http.md#shapes).",
         {
-            "saibot.client": ("Platform", "connect", "Config", "SketchCache"),
+            "saibot.client": ("Platform", "connect", "Config", "SketchCache", "KnownSigners"),
             "saibot.embedded": ("embedded", "make_app"),
             "saibot.platform": ("create_app", "open_platform", "Settings"),
         },

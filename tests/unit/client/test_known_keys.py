@@ -143,7 +143,7 @@ def test_departments_never_join_communes_and_bare_numbers_only_with_a_question(
     notes = found_names(found)
     assert set(notes) == {"by-department", "by-None"}
     assert QUESTION in notes["by-None"] and QUESTION not in notes["by-department"]
-    assert any("range:commune:1:15 lists other things" in one.reason for one in found.result.dropped)
+    assert any("its keys are commune 1 to 15, not " in one.reason for one in found.result.dropped)
 
 
 def test_numbers_without_a_name_join_all_with_a_question(sketch_of: Make, numbered: Corpus) -> None:

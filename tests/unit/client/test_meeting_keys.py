@@ -140,7 +140,7 @@ def test_keys_of_somebody_else_make_no_candidate_and_the_result_names_why(tmp_pa
     found = find_augmentation(private_request(train, target="cost"), corpus, SearchOptions(engine="threads"))
     assert found.columns == () and found.result.candidates == 0
     (dropped,) = [one for one in found.result.dropped if "key" in one.reason]
-    assert "their-schools has 2 of the 40 keys of schools" in dropped.reason and dropped.examples == ("survey",)
+    assert "2 of the 40 keys of schools are among their-schools" in dropped.reason and dropped.examples == ("survey",)
 
 
 def test_the_list_of_keys_goes_with_the_last_sketch_that_has_it(meeting, tmp_path) -> None:
