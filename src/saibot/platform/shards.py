@@ -44,6 +44,7 @@ from saibot.wire import FactorsEntry
 BATCH = 256
 SMALL = 3000  # sketches: up to here packing is done in this process,
 LIGHT = 4 << 20  # where neither what is new nor the shards have more bytes
+LIGHT_LESSON = 64 << 20  # bytes of shards that are learned from in seconds
 TOO_MUCH = "packing it takes more memory or time than the platform has"
 SHARE = 0.25  # of the time, at most, that packing in the background takes
 SECONDS = 1800.0
@@ -221,7 +222,9 @@ class Shards:
             rows = connection.execute(select(datasets.c.digest, datasets.c.provider).where(in_use)).all()
         providers = {row.digest: row.provider for row in rows}
         task = {"folder": str(self.folder), "providers": providers, "teachers": sorted(self._teachers())}
-        if self._is_light(()):  # soon over: nobody's file waits long for it, and there is one large process less
+        if self._is_light(
+            (), most=LIGHT_LESSON
+        ):  # soon over: nobody's file waits long for it, and there is one large process less
             outcome = heavy().run({"learn": task}, cancelled=self._stopped.is_set, seconds=SECONDS)
         else:
             heavy().rest(LESSON_SECONDS)  # one large process makes room for the other
@@ -395,14 +398,12 @@ class Shards:
             self._log.warning("not packed", digest=digest, reason=reason)
             self.left_out(digest, reason)
 
-    def _is_light(self, add: Collection[str]) -> bool:
+    def _is_light(self, add: Collection[str], *, most: int = LIGHT) -> bool:
         """Whether packing can be done in this process, beside answering people."""
         sketches = (self.folder / "sketches" / f"{digest}{SUFFIX}" for digest in add)
         shards = self.folder / "shards"
         return (
-            self._size <= SMALL
-            and _bytes(sketches) <= LIGHT
-            and _bytes(shards.iterdir() if shards.is_dir() else ()) <= LIGHT
+            self._size <= SMALL and _bytes(sketches) <= most and _bytes(shards.iterdir() if shards.is_dir() else ()) <= most
         )
 
     # -------------------------------------------------------------------------------------------- opening
