@@ -20,7 +20,7 @@ import pyarrow as pa
 from saibot.domains.domain import KeyDomain
 from saibot.domains.errors import DomainConflict, UnknownDomain
 from saibot.domains.file import DomainCard, card_of, read_card, read_domain, read_sample, write_domain
-from saibot.domains.remembered import RememberedDomains
+from saibot.domains.remembered_domains import RememberedDomains
 from saibot.errors import InvalidDomain
 from saibot.safe_arrow import mapped
 from saibot.safe_file import create_safely, sync_folder

@@ -24,9 +24,9 @@ from saibot.platform.audit_log import Trail
 from saibot.platform.clock import now
 from saibot.platform.describe import plain
 from saibot.platform.errors import Conflict, NotAllowed, NotFound, OverQuota, Unusable
-from saibot.platform.key_lists import check_size, read_csv
 from saibot.platform.pagination import Page, Place
 from saibot.platform.reading import LARGE, on_disk, read_elsewhere, size_of, write_csv_elsewhere
+from saibot.platform.sent_keys import check_size, read_csv
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import FileStore

@@ -85,7 +85,7 @@ def read_sketch_file(source: str, target: str, accept_unsafe: bool) -> dict[str,
 
 def read_keys_file(source: str, target: str, id: str, version: int, most: int) -> dict[str, Any]:
     from saibot.domains.file import card_of, write_domain_to
-    from saibot.platform.key_lists import read_csv
+    from saibot.platform.sent_keys import read_csv
 
     domain = read_csv(Path(source), id=id, version=version, most=most)
     card = card_of(domain)

@@ -17,7 +17,7 @@ from saibot.discover.joins import part_id
 from saibot.domains import DomainCard, KeyDomain
 from saibot.domains.file import card_of, read_domain, read_signature, write_domain
 from saibot.domains.minhash import signature
-from saibot.domains.remembered import RememberedDomains
+from saibot.domains.remembered_domains import RememberedDomains
 from saibot.errors import InvalidDomain
 from saibot.safe_arrow import mapped
 from saibot.safe_file import write_safely
