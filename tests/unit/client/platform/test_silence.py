@@ -23,6 +23,7 @@ from saibot.errors import InvalidInput
 from saibot.privacy import Budget
 from saibot.search import SearchOptions
 from saibot.sketch import KeyDomain, Sketch
+from tests.support.fabricating import drawn_anew
 from tests.unit.client.conftest import LAVISH, SHOPS, card, make_sketch, provider_rows
 
 from .conftest import FakePlatform, claimed
@@ -43,7 +44,7 @@ def by_shop(name: str, id: str, rows: pd.DataFrame, home: Path, *, levels: list[
     (home / f"{id}.csv").write_bytes(domain_to_csv(domain_of(id)))
     domain = {"file": str(home / f"{id}.csv"), "id": id}
     facts = card(name, keys={"shop": {"column": "shop", "domain": domain, "levels": levels}})
-    return claimed(make_sketch(rows, facts, "shop", home, budget=budget))
+    return drawn_anew(claimed(make_sketch(rows, facts, "shop", home, budget=budget)), name)  # seeded noise: no copies
 
 
 def peak_at(shop: str) -> pd.DataFrame:
@@ -199,9 +200,8 @@ def test_the_domains_of_all_sketches_come_with_them_whether_they_have_levels_or_
         assert published.kept.domain(part) == domain_of(part.domain)
     journal.clear()
     published.corpus()
-    assert [entry[1] for entry in journal] == [
-        f"http://platform.test/v1/{asked}" for asked in ("corpus", "providers", "factors")
-    ]
+    asked = [f"http://platform.test/v1/{place}" for place in ("corpus", "providers", "factors")]
+    assert [entry[1] for entry in journal] == asked
 
 
 def test_a_platform_that_is_gone_ends_the_search_before_a_row_is_read(peaks, journal, tmp_path):
