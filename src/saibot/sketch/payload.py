@@ -16,18 +16,25 @@ if TYPE_CHECKING:
     from saibot.sketch.sketch import Sketch
 
 VERSION = b"saibot payload 1\n"
-FEWEST_KEYS = 8  # noisy counts of fewer could agree by chance, among many sketches
+BITS = 48  # that counts must hold by themselves, so that among many sketches none agree by chance
+VALUES = 24  # different ones that sorted counts must have: how often each occurs holds two bits and more
 
 
 def payload_of(sketch: Sketch) -> str:
     """sha256 of the noisy counts of the finest keys, sorted: a sketch from which features were dropped still has them.
 
-    Of an open sketch, of simulated noise and of few keys counts may agree by themselves: then all numbers count as they lie.
+    Where counts are alike, sorted ones may agree by chance (a row for every key, and hardly any noise): then they count as
+    they lie, and of few keys, of simulated noise and of an open sketch all numbers. This goes by the numbers alone, which
+    whoever copies them cannot change.
     """
     header = sketch.header
-    drawn = not header.open and not header.simulation
-    if drawn and sketch.levels and len(sketch.levels[0]) > FEWEST_KEYS:
-        return hashlib.sha256(VERSION + b"counts\n" + _bytes(np.sort(sketch.levels[0].values[:, 0]))).hexdigest()
+    if not header.open and not header.simulation and sketch.levels:
+        counts = sketch.levels[0].values[:, 0]
+        _, often = np.unique(counts, return_counts=True)
+        if len(often) >= VALUES:
+            return hashlib.sha256(VERSION + b"counts\n" + _bytes(np.sort(counts))).hexdigest()
+        if float(often @ np.log2(len(counts) / often)) >= BITS:
+            return hashlib.sha256(VERSION + b"counts by key\n" + _bytes(counts)).hexdigest()
     columns = [_bytes(column) for table in sketch.levels for column in table.values.T]
     blocks = [_bytes(np.array(block.values)) for block in header.global_blocks]
     sha = hashlib.sha256(VERSION + b"all\n")

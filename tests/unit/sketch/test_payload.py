@@ -53,6 +53,21 @@ def test_two_public_tables_with_the_same_values_at_other_keys_are_two() -> None:
     assert payload_of(turned) != payload_of(sketch)
 
 
+@pytest.mark.parametrize("keys", [12, 40, 400])
+@pytest.mark.parametrize("sigma", [0.3, 1.0, 5.0])
+def test_tables_with_a_row_for_every_key_are_no_copies_of_each_other(keys: int, sigma: float) -> None:
+    """All counts are 1 before noise; sorted, those of every tenth pair would agree where there is little of it."""
+    rng, sketch = np.random.default_rng(keys), honest_sketch("rent")
+    names = tuple(np.array([f"k{i:03d}" for i in range(keys)]) for _ in sketch.levels[0].keys)
+
+    def made() -> Sketch:
+        counts = np.round(1 + rng.normal(0, sigma, keys))
+        values = np.column_stack([counts, rng.normal(50, 20, (keys, sketch.levels[0].values.shape[1] - 1))])
+        return replace(sketch, levels=(LevelTable(names, values),))
+
+    assert len({payload_of(made()) for _ in range(2000)}) == 2000
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_of_few_keys_of_simulated_noise_and_of_open_tables_all_numbers_count(name: str) -> None:
     sketch = read_sketch(content_of(name))
