@@ -6,6 +6,7 @@ with the ledger; and for the paper's preparation what that takes from them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -33,6 +34,8 @@ from saibot.privatize.schema import (
     resolve_key,
 )
 from saibot.privatize.shares import Wanted, release_plans
+
+MOST_SUMS = 10_000  # of one query: where the sums of a group are longer than a block (some 10,900), DuckDB ends the process
 
 
 def resolve(request: ReleaseRequest) -> Resolved:
@@ -192,6 +195,12 @@ def _plan_request(request: ReleaseRequest, columns: list[Column], key: ReleaseKe
     if request.bound is not None and not (request.bound.is_finite() and request.bound > 0):
         raise InvalidInput("the norm bound must be greater than 0.", hint="Leave --bound out for the default.")
     reduced = _directions(request, columns)
+    sums = math.comb(len(columns) + request.order, request.order)
+    if sums > MOST_SUMS:
+        raise InvalidInput(
+            f"the products of {len(columns):,} features are {sums:,} sums, and {MOST_SUMS:,} are taken at once.",
+            hint="Choose fewer features with --feature; noise grows with their number, so fewer say more.",
+        )
     squared = request.bound**2 if request.bound else Decimal(reduced) if reduced else default_bound_squared(columns)
     return PlanRequest(
         mechanism=request.mechanism,
