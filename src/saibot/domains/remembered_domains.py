@@ -28,11 +28,13 @@ class RememberedDomains:
             return known[1]
 
     def put(self, name: str, domain: KeyDomain, stamp: Hashable = None) -> None:
-        """The last one is kept, however many keys it has."""
+        """One that alone has too many keys is not kept."""
         with self._lock:
+            self._kept.pop(name, None)
+            if len(domain) > self.most:
+                return
             self._kept[name] = stamp, domain
-            self._kept.move_to_end(name)
-            while len(self._kept) > 1 and sum(len(kept) for _, kept in self._kept.values()) > self.most:
+            while sum(len(kept) for _, kept in self._kept.values()) > self.most:
                 self._kept.popitem(last=False)
 
     def clear(self) -> None:

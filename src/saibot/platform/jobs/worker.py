@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 RETRIES = 5
 _NO_NEW_PRIVILEGES = 38  # as prctl(2) numbers it
 NICENESS = 15  # answering people goes before searching
+REMEMBERED_KEYS = 300_000  # of lists in a search; longer ones are read when they are needed, one at a time
 
 
 def main() -> None:
@@ -171,6 +172,7 @@ def _search(task: dict[str, Any], progress: Any) -> Result:
     )
     corpus = AddableCorpus(Path(task["corpus"])).for_provider(task["account"]).without(task["hidden"])
     corpus = corpus.with_verified(task["verified"])
+    corpus.remember(REMEMBERED_KEYS)
     found = search(request, corpus, question.on(**task["on"]), progress=progress)
     progress("writing the result", 1.0)
     return result_of(found, request, corpus, at_home=False)
