@@ -133,12 +133,19 @@ def read_domain(source: pa.Buffer | bytes, *, name: str) -> tuple[DomainCard, Ke
     """The domain, checked against its own digest; anything but a sound file raises InvalidDomain."""
     with _sound(name):
         card, batch = _content(source)
-        keys, *parents = (tuple(column.to_pylist()) for column in batch.columns)
+        keys, *parents = tuple(batch.column(0).to_pylist()), *map(_texts, batch.columns[1:])
         named = tuple((parent.name, column) for parent, column in zip(card.parents, parents, strict=True))
         domain = KeyDomain(card.id, card.version, keys, named)
         if card_of(domain) != card:
             raise ValueError("the keys are not those that the card describes")
         return card, domain
+
+
+def _texts(column: pa.Array) -> tuple[str, ...]:
+    """Each text once in memory, not once for every key."""
+    encoded = column.dictionary_encode()
+    texts = encoded.dictionary.to_pylist()
+    return tuple([texts[place] for place in encoded.indices.to_pylist()])  # a missing one raises
 
 
 def _content(source: pa.Buffer | bytes) -> tuple[DomainCard, pa.RecordBatch]:
