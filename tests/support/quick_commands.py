@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,6 +101,7 @@ def _run(there: socket.socket) -> None:
     os.chdir(folder)
     sys.argv = ["saibot", *arguments]
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    threading.Thread(target=_end_with, args=(there,), daemon=True).start()
     status = 70
     try:
         from saibot.cli import main
@@ -120,6 +122,15 @@ def _run(there: socket.socket) -> None:
         with contextlib.suppress(Exception):
             there.sendall(struct.pack("!i", status))
         os._exit(status)
+
+
+def _end_with(there: socket.socket) -> None:
+    """Whoever called is gone, for example a server's shell that was killed: so is this."""
+    with contextlib.suppress(OSError):
+        there.recv(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(20)
+    os._exit(70)
 
 
 if __name__ == "__main__":

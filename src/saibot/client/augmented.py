@@ -142,6 +142,10 @@ class Augmented:
         self.result = Result.read(result, "the document")
         self._source, self.request = source, request
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A step of a pipeline is pickled and goes elsewhere: without anybody's rows."""
+        return self.__dict__ | {"request": None}
+
     @classmethod
     def load(cls, path: Path | str, source: Corpus | ValueSource | None = None) -> Augmented:
         """Read what `save` wrote."""

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from saibot.client import Augmented, Domains, Platform, Provider, Requester, find_augmentation, local_request, pack_sketches
+from saibot.client import (
+    Augmented,
+    Domains,
+    Platform,
+    Provider,
+    Requester,
+    SigningKeys,
+    find_augmentation,
+    local_request,
+    pack_sketches,
+)
 from saibot.client.guiding import table_request
 from saibot.demo.households import CARD, COMMUNES, KEY, OFFICES, OWN, TARGET, HouseholdTables
 from saibot.embedded import embedded
@@ -123,7 +133,9 @@ def publish_column(
 ) -> float:
     """One office's whole work, as `saibot publish TABLE` does it; gives back what its ledger says it has spent."""
     ledger = Ledger(folder / "ledger")
-    provider = Provider(platform.as_account(f"{office}-office", ["provider"]), ledger, note=lambda sentence: None)
+    account_of_office = platform.as_account(f"{office}-office", ["provider"])
+    keys = SigningKeys(folder / "signing-keys.pem")
+    provider = Provider(account_of_office, ledger, note=lambda sentence: None, keys=keys)
     provider.publish(tables.households[[KEY, column]], epsilon=EPSILON, delta=DELTA, **_answers(office, said, title))
     (account,) = ledger.accounts()
     return account.spent_epsilon

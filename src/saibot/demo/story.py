@@ -14,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from saibot.client import Augmented, Platform, Provider, Requester, SearchOptions
+from saibot.client import Augmented, Platform, Provider, Requester, SearchOptions, SigningKeys
 from saibot.demo.flights import REQUESTER, Party, airlines, make_airline, make_requester, make_weather
 from saibot.demo.model import HeldOutScores, score
 from saibot.embedded import embedded
@@ -135,7 +135,8 @@ def publish_all(platform: Platform, providers: list[Party], progress: Progress) 
 def publish(platform: Platform, party: Party) -> Publisher:
     """One provider's whole work: a sketch per key, noise drawn and charged on its own machine, only sketches sent."""
     ledger = Ledger(party.folder / "ledger")
-    provider = Provider(platform.as_account(party.code, ["provider"]), ledger)
+    keys = SigningKeys(party.folder / "signing-keys.pem")
+    provider = Provider(platform.as_account(party.code, ["provider"]), ledger, keys=keys)
     for key in party.keys:
         sketch = provider.privatize(party.table, party.card, epsilon=EPSILON, delta=DELTA, key=key, features=party.features)
         provider.publish(sketch, card=party.card)

@@ -167,6 +167,7 @@ def test_a_clone_shares_the_source_and_a_fitted_one_survives_pickling(folder, bi
     assert clone(search)._sklearn_output_config == {"transform": "pandas"}
     fitted = search.fit(rows, cost)
     again = pickle.loads(pickle.dumps(fitted))
+    assert fitted.augmented_.request is not None and again.augmented_.request is None  # rows stay where they are
     pd.testing.assert_frame_equal(again.transform(rows[:20]), fitted.transform(rows[:20]))
 
 
