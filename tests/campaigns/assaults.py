@@ -110,18 +110,20 @@ def bodies_of_nobody(scene: Scene) -> None:
 
 
 def bodies_of_accounts(scene: Scene) -> None:
-    """As much as an account may send, from several at once: sketches of 60 MiB to publish, and two to search with."""
-    keys = 60_000 if scene.quick else 850_000
-    tall = sized_sketch("tall", keys=keys)
+    """As much as an account may send, from several at once, to publish and to search with: as many keys as are taken with
+    what features there is room for, as many features; and more keys than are taken."""
+    keys, taken = (60_000, 1) if scene.quick else (99_000, 22)
+    longest = sized_sketch("longest", keys=250_000 if scene.quick else 850_000)
+    tall = sized_sketch("tall", keys=keys, features=taken)
     wide = sized_sketch("wide", keys=200 if scene.quick else 2_500, features=100 if scene.quick else 1000)
     providers, requesters = ([scene.account(role) for _ in range(4)] for role in ("provider", "requester"))
+    scene.together(lambda token: scene.publish(token, longest), providers, threads=4)
     scene.together(lambda token: scene.publish(token, tall), providers, threads=4)
     scene.together(lambda token: scene.publish(token, wide), providers, threads=4)
-    del tall, wide
-    tall = sized_sketch("tall", keys=keys, private=True)
+    tall = sized_sketch("tall", keys=keys, features=taken, private=True)
     wide = sized_sketch("wide", keys=200 if scene.quick else 2_500, features=100 if scene.quick else 1000, private=True)
-    scene.together(lambda token: scene.search(token, tall, tall, target="f0"), requesters, threads=4)
-    scene.together(lambda token: scene.search(token, wide, wide, target="f0"), requesters, threads=4)
+    scene.together(lambda token: scene.search(token, tall, target="f0"), requesters, threads=4)
+    scene.together(lambda token: scene.search(token, wide, target="f0"), requesters, threads=4)
     time.sleep(1 if scene.quick else 20)  # packed and searched meanwhile
     for token in requesters:
         _cancel_all(scene, token)
@@ -155,13 +157,13 @@ def many_searches(scene: Scene) -> None:
 def many_keys(scene: Scene) -> None:
     """Key domains as large as they may be until no more are taken, and downloads of them by anybody."""
     token = scene.account("provider")
-    size = 100_000 if scene.quick else 990_000
+    size = 60_000 if scene.quick else 99_000
     keys = b"key\n" + b"".join(b"%07d\n" % number for number in range(size))
     many = (
         b"key,"
         + b",".join(b"p%d" % i for i in range(20))
         + b"\n"
-        + b"".join(b"%06d%s\n" % (i, b",a" * 20) for i in range(size // 4))
+        + b"".join(b"%06d%s\n" % (i, b",a" * 20) for i in range(size))
     )
 
     def register(number: int) -> None:
@@ -182,7 +184,7 @@ def many_keys(scene: Scene) -> None:
 def keys_come_and_go(scene: Scene) -> None:
     """Lists of keys that are registered, asked for and removed again and again, under old names and new ones."""
     token = scene.account("provider")
-    keys = b"key\n" + b"".join(b"%07d\n" % number for number in range(20_000 if scene.quick else 200_000))
+    keys = b"key\n" + b"".join(b"%07d\n" % number for number in range(20_000 if scene.quick else 99_000))
 
     def churn(one: int) -> None:
         with scene.client(token) as client:

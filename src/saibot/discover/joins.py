@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from saibot.domains import Alignment, DomainCard, KeyDomain, align, different, doubt, keys_digest
+from saibot.domains import Alignment, DomainCard, KeyDomain, align_each, different, doubt, keys_digest
 from saibot.domains.domain import range_name
 from saibot.domains.meaning import bare_numbers
 from saibot.domains.minhash import most_shared, signature
@@ -174,7 +174,7 @@ class Meetings:
         known = self._lists.key_signature(part)
         listed = self._lists.key_list(part) if known is None else None
         theirs = known[0].id if known is not None else listed.id if listed is not None else ""
-        found, most = [], -1
+        met: list[tuple[int, OwnKeys]] = []
         for number, own in others:
             if different(own.name, theirs):
                 self._strange.setdefault(part, f"its keys are {_short(theirs)}, not {own.told or own.name}")
@@ -183,16 +183,18 @@ class Meetings:
                 few = f"few or none of the keys of {own.told or own.name} are among {_short(known[0].id)}"
                 self._strange.setdefault(part, few)
                 continue
-            listed = listed or self._lists.key_list(part)
-            if listed is None:
-                return []
-            met = align(own.keys, listed)
-            self._names[part] = listed.id
-            if met.shared >= self._least(own):
-                found.append(Meeting(number, met))
-            elif met.shared > most:
-                most = met.shared
-                some = f"{met.shared:,} of the {len(own.keys):,} keys of {own.told or own.name}"
+            met.append((number, own))
+        listed = (listed or self._lists.key_list(part)) if met else None
+        if listed is None:
+            return []
+        self._names[part] = listed.id
+        found, most = [], -1
+        for (number, own), one in zip(met, align_each([own.keys for _, own in met], listed), strict=True):
+            if one.shared >= self._least(own):
+                found.append(Meeting(number, one))
+            elif one.shared > most:
+                most = one.shared
+                some = f"{one.shared:,} of the {len(own.keys):,} keys of {own.told or own.name}"
                 self._strange[part] = f"{some} are among {_short(listed.id)}"
         return found
 

@@ -1,6 +1,6 @@
 """Public key domains: which keys there are, how they are written and kept, and how two of them meet."""
 
-from saibot.domains.aligning import Alignment, align
+from saibot.domains.aligning import Alignment, align, align_each
 from saibot.domains.domain import OTHER, KeyDomain, keys_digest, level_domain
 from saibot.domains.errors import DomainConflict, UnknownDomain
 from saibot.domains.file import DomainCard
@@ -23,6 +23,7 @@ __all__ = [
     "UnknownDomain",
     "Vocabulary",
     "align",
+    "align_each",
     "different",
     "doubt",
     "folded",

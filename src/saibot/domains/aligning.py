@@ -44,7 +44,17 @@ class Alignment:
 
 def align(ours: Sequence[str], theirs: KeyDomain) -> Alignment:
     """One of ours meets one of theirs: the same text first, then another spelling where no other key could be meant."""
-    places = theirs.places(ours, once=True)
+    return align_each([ours], theirs)[0]
+
+
+def align_each(lists: Sequence[Sequence[str]], theirs: KeyDomain) -> list[Alignment]:
+    """The same of several lists of ours, for which theirs is gone through once."""
+    places = theirs.places([key for ours in lists for key in ours], once=True)
+    ends = np.cumsum([len(ours) for ours in lists])[:-1]
+    return [_aligned(ours, part, theirs) for ours, part in zip(lists, np.split(places, ends), strict=True)]
+
+
+def _aligned(ours: Sequence[str], places: np.ndarray, theirs: KeyDomain) -> Alignment:
     same = np.array([place >= 0 and theirs.values[place] == key for key, place in zip(ours, places, strict=True)], bool)
     claims = np.bincount(places[places >= 0], minlength=len(theirs))
     clash = (places >= 0) & ~same & (claims[places] > 1)

@@ -77,7 +77,8 @@ class Publishing:
         caller.need("provider")
         if expires is not None and (not is_day(expires) or expires <= self._today()):
             raise Unusable("`expires` is a day after today, YYYY-MM-DD.", hint="Leave it out for a dataset that stays.")
-        sketch, stored = accepted_sketch(content, accept_unsafe=self._settings.accept_unsafe)
+        most_keys = None if restored else self._settings.keys_per_domain
+        sketch, stored = accepted_sketch(content, accept_unsafe=self._settings.accept_unsafe, most_keys=most_keys)
         if not restored:
             self._check_budget(sketch)
         key, payload = signer_of(sketch.header), payload_of(sketch)

@@ -80,13 +80,13 @@ class Searches:
     def submit(self, caller: Caller, train: bytes | Path, test: bytes | Path | None, question: Question) -> Search:
         """Queue a search. Its sketches are checked like published ones."""
         caller.need("requester")
-        unsafe = self._settings.accept_unsafe
-        sketch, train_bytes = accepted_sketch(train, accept_unsafe=unsafe)
+        unsafe, most = self._settings.accept_unsafe, self._settings.keys_per_domain
+        sketch, train_bytes = accepted_sketch(train, accept_unsafe=unsafe, most_keys=most)
         target = question.target
         if target not in sketch.features:
             have = ", ".join(sketch.features[:20])
             raise Unusable("the training sketch does not have the target among its features.", hint=f"It has {have}.")
-        test_bytes = None if test is None else accepted_sketch(test, accept_unsafe=unsafe)[1]
+        test_bytes = None if test is None else accepted_sketch(test, accept_unsafe=unsafe, most_keys=most)[1]
         with self._database.read() as connection:
             self._check_quota(connection, caller)
         id = f"s{secrets.token_hex(12)}"

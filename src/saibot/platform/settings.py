@@ -48,7 +48,13 @@ class Settings(BaseSettings):
         default=20 << 30, ge=1, description="Bytes that one provider's sketches, all versions, may take."
     )
     domains_per_provider: int = Field(default=1_000, ge=1, description="Key domains that one provider may register.")
-    keys_per_domain: int = Field(default=1_000_000, ge=1, le=5_000_000, description="Keys that one key domain may have.")
+    keys_per_domain: int = Field(
+        default=100_000,
+        ge=1,
+        le=5_000_000,
+        description="Keys that one key domain, or a sketch, may have. A search that meets a list of a million takes up "
+        "to half a gigabyte and some seconds.",
+    )
     keys_per_provider: int = Field(
         default=20_000_000, ge=1, description="Keys that one provider's key domains may have together."
     )

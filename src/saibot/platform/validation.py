@@ -28,8 +28,22 @@ PROFILED_FEATURES = 100
 PRIVATIZE = "Only sketches are accepted, never tables: `saibot privatize TABLE` makes one on your own machine."
 
 
-def accepted_sketch(content: bytes | Path, *, accept_unsafe: bool) -> tuple[Sketch, bytes | memoryview]:
+def accepted_sketch(
+    content: bytes | Path, *, accept_unsafe: bool, most_keys: int | None = None
+) -> tuple[Sketch, bytes | memoryview]:
     """The sketch and the bytes to keep; anything else is refused with the reason. A large one is read elsewhere."""
+    sketch, stored = _accepted(content, accept_unsafe=accept_unsafe)
+    keys = len(sketch.levels[0]) - 1 if sketch.levels else 0  # without the one that stands for all others
+    if most_keys is not None and keys > most_keys:
+        raise Unusable(
+            f"the sketch has {keys:,} keys, and this platform takes {most_keys:,}.",
+            hint="Release it by a coarser key, search at home with `--local`, or ask the platform's admin for more.",
+            code="too_many_keys",
+        )
+    return sketch, stored
+
+
+def _accepted(content: bytes | Path, *, accept_unsafe: bool) -> tuple[Sketch, bytes | memoryview]:
     if size_of(content) <= LARGE:
         sketch = checked_sketch(content.read_bytes() if isinstance(content, Path) else content, accept_unsafe=accept_unsafe)
         return sketch, write_sketch(sketch)

@@ -9,7 +9,8 @@ few have much. Candidates are ordered by the sum of both: what they give now, an
 
 That needs what a sketch says of each key at every level. Shards of values that factors helped keep it beside them; for other
 values, and for those of a provider's own requests, `Expectations` reads it from the sketches. Either way it is done for the
-candidates whose usable gain is largest. Where nothing was learned of a key domain, the same model has no factors.
+candidates whose usable gain is largest, as far as their lists of keys are not too long: of others it stands for both. Where
+nothing was learned of a key domain, the same model has no factors.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from saibot.search.state import State
 
 QUANTILE = 1.0  # of the usable gain's lower bound: milder than where it ranks alone
 CONSIDERED = 300  # candidates that are looked at so closely
+LONGEST = 50_000  # keys of one: with a list of a million it would take 700 MB, and a quarter of a minute
+MOST_KEYS = 1_000_000  # of all of them together
 
 
 @dataclass(frozen=True)
@@ -74,10 +77,13 @@ class Expectations:
         """Of raw means and of values. Of several features together the best one's, or all their values' if that is more."""
         raw, now = np.zeros(len(groups)), np.zeros(len(groups))
         alike: dict[tuple[int, str, tuple[str, ...]], list[tuple[int, Candidate, _Known]]] = {}
+        keys = 0
         for place, group in enumerate(groups):
             for candidate in group:
-                known = self._known(candidate)
-                if known is None:  # bare values, factors themselves, or one hop further
+                keys += candidate.view.size
+                too_long = candidate.view.size > LONGEST or keys > MOST_KEYS
+                known = None if too_long else self._known(candidate)
+                if known is None:  # too long a list, bare values, factors themselves, or one hop further
                     raw[place] = now[place] = usable[place]
                     continue
                 names = known.readings.tree.names

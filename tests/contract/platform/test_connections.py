@@ -26,7 +26,9 @@ BODY = b"POST /v1/datasets HTTP/1.1\r\nHost: x\r\n%sContent-Length: 1000000\r\n\
 @pytest.fixture
 def impatient(fresh: Settings, start_over_http: Any) -> Iterator[Any]:
     """A server that waits for nobody."""
-    yield from start_over_http(fresh.model_copy(update={"head_seconds": 0.5, "patience_seconds": 0.5}))
+    yield from start_over_http(
+        fresh.model_copy(update={"head_seconds": 0.5, "patience_seconds": 0.5, "keys_per_domain": 1_000_000})
+    )
 
 
 @pytest.fixture

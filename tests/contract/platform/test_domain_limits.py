@@ -31,6 +31,20 @@ def test_a_file_of_keys_is_made_once_and_not_sent_to_whoever_has_it(server: Any)
     assert time.monotonic() - started < 5
 
 
+def test_a_sketch_with_more_keys_than_a_domain_may_have_is_refused_published_or_asked_with(
+    fresh: Settings, start_in_process: Any, verbs: Any, sketches: dict[str, bytes]
+) -> None:
+    """The shops are 30."""
+    for most, status in ((30, (201, 202)), (29, (422, 422))):
+        for server in start_in_process(fresh.model_copy(update={"keys_per_domain": most})):
+            told = verbs.publish(server.account("provider"), sketches["good"])
+            asked = verbs.ask(server.account("requester"), sketches["train"])
+            assert (told.status_code, asked.status_code) == status
+            if most < 30:
+                assert {one.json()["error"]["code"] for one in (told, asked)} == {"too_many_keys"}
+                assert "has 30 keys, and this platform takes 29" in told.json()["error"]["message"]
+
+
 def test_a_domain_that_nothing_uses_is_removed_with_its_file(fresh: Settings, sketches: dict[str, bytes]) -> None:
     platform = open_platform(fresh)
     caller = Caller("clinic", frozenset({"provider"}), "t")
