@@ -11,12 +11,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from saibot.platform.freed_memory import own_bytes
 from saibot.platform.jobs.process import Outcome, WorkerProcess
 
 MEMORY = 4 << 30
 IDLE_SECONDS = 300.0  # then it ends, and the next task starts another
-KEPT = 160 << 20  # bytes that it may hold after a task; with more it ends as well
+KEPT = 130 << 20  # bytes that it may hold after a task; with more it ends as well
 
 
 class HeavyProcess:
@@ -31,8 +30,7 @@ class HeavyProcess:
         """How it ended. One that dies, or takes too long, leaves nothing of the process behind."""
         with self._lock:
             outcome = self._worker.run(task, progress=lambda *_: None, cancelled=cancelled, seconds=seconds)
-            if self._worker.pid is not None and own_bytes(self._worker.pid) > KEPT:
-                self._worker.stop()
+            self._worker.stop_if_large(KEPT)
             return outcome
 
     def rest(self, seconds: float = IDLE_SECONDS) -> None:

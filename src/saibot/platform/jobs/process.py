@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from saibot.platform.freed_memory import own_bytes
+
 LOOK_SECONDS = 0.05
 START_SECONDS = 120.0
 # Neither the database's address nor keys of a store are a worker's business: it reads and writes folders.
@@ -102,6 +104,11 @@ class WorkerProcess:
     def go_on(self) -> None:
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
+
+    def stop_if_large(self, kept: int) -> None:
+        """End a process that holds more than this after a task: others may need it, and starting takes a second."""
+        if self.pid is not None and own_bytes(self.pid) > kept:
+            self.stop()
 
     def stop(self) -> None:
         """End the process now; the next task starts another."""

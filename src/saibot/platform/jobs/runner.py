@@ -27,6 +27,7 @@ from saibot.wire.options import EngineName
 IDLE_SECONDS = 300.0  # then a worker's memory is given back
 TASKS_PER_WORKER = 200
 LOOK_SECONDS = 2.0
+KEPT = 200 << 20  # bytes that a process may hold after a search; with compiled searches it has 100 to 150
 
 
 class Runner:
@@ -169,6 +170,7 @@ class Runner:
             return time.monotonic() - started
 
         outcome = worker.run(task, progress=progress, cancelled=cancelled, seconds=self._seconds, give_way=give_way)
+        worker.stop_if_large(KEPT)
         return None if outcome.status == "cancelled" and stopping else outcome
 
     def _rest(self, worker: WorkerProcess) -> None:
