@@ -14,7 +14,7 @@ from saibot.estimate.moments import exact_moments
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, ReleaseRequest, privatize
-from saibot.search import Corpus, RequestKey, SearchOptions, SearchRequest, search
+from saibot.search import Corpus, RequestKey, SearchOptions, SearchRequest, expected, search
 from saibot.sketch import KeyDomain, Sketch
 
 KEYS, GROUPS, ROWS = 60, 6, 3000
@@ -135,3 +135,15 @@ def test_a_provider_by_a_coarser_key_is_compared_on_its_own_keys(tmp_path, hidde
     (found,), (again,) = (search(request, corpus, OPTIONS).ranked for request in (request_of, same))
     assert found.key == (("k", "region"),) and again.key == (("r", None),)
     assert found.expected == pytest.approx(again.expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("limit", ["LONGEST", "MOST_KEYS"])
+def test_of_long_lists_the_usable_gain_stands_for_both(tmp_path, hidden, request_of, monkeypatch, limit):
+    corpus = packed(tmp_path, sketch(tmp_path, "few", hidden, 15), sketch(tmp_path, "many", 0.6 * hidden, 150))
+    reading = []
+    monkeypatch.setattr(Corpus, "sketch", lambda self, digest: reading.append(digest))
+    monkeypatch.setattr(expected, limit, KEYS - 1)
+    board = search(request_of, corpus, OPTIONS.but(rank="usable"))
+    reading.clear()
+    found = search(request_of, corpus, OPTIONS)
+    assert not reading and [one.dataset for one in found.ranked] == [one.dataset for one in board.ranked]
