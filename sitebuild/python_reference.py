@@ -102,6 +102,7 @@ PAGES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
                 "Vocabulary",
                 "generated_domain",
                 "align",
+                "align_each",
                 "Alignment",
             ),
         },

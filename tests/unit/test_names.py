@@ -44,7 +44,6 @@ MODULES = {
     "moments": "the algebra, and moments from a sketch",
     "packing": "a folder of sketches, and a platform's shards: the same step on two sides that cannot import each other",
     "registry": "of key domains, and of mechanisms",
-    "remembered": "key domains that were read last, and answers that were given last",
     "report": "what the audit writes, and what the demo writes",
     "tables": "tables of rows, and tables of the platform's database",
     "unions": "which tables can be added, and adding them",
