@@ -37,7 +37,6 @@ MODULES = {
     "engine": "what a table is aggregated with, and what a search is swept with",
     "errors": "every room has its own tree of errors",
     "file": "the file of a sketch, and of a key domain",
-    "key_lists": "the lists of keys of a corpus, and a list as a stranger sent it",
     "learning": "the estimator of shared factors, and learning them from a corpus",
     "many_to_many": "the estimator, and the search that uses it",
     "model": "the SDK's model, and the one that the demo trains",
