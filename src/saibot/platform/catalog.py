@@ -106,7 +106,7 @@ class Catalog:
         with self._database.read() as connection:
             first_ones = filter.provider is None
             shown = _shown(caller, wanted if tables else None)
-            shown = and_(shown, datasets.c.copy_of.is_(None)) if first_ones else shown
+            shown = and_(shown, func.coalesce(datasets.c.copy_of, 0) == 0) if first_ones else shown
             rows = self._walked(connection, shown, wanted, query, limit + 1, descending=descending)
             if rows is None:
                 sorted_first = query.with_only_columns(*columns[:2])  # documents are long: not through the sorter
@@ -267,7 +267,7 @@ class Catalog:
         with self._database.read() as connection:
             columns = select(datasets.c.number, datasets.c.document)
             query = self._fetched(connection, _visible(caller), Filter(domain=domain).terms(), columns)
-            query = query.where(datasets.c.copy_of.is_(None))  # the same numbers once
+            query = query.where(func.coalesce(datasets.c.copy_of, 0) == 0)  # the same numbers once
             if place is not None:
                 query = query.where(datasets.c.number > place[0])
             rows = connection.execute(query.order_by(datasets.c.number).limit(limit + 1)).all()
@@ -361,7 +361,7 @@ class Catalog:
 
 def _listed_by(filter: Filter) -> ColumnElement[bool]:
     """Copies count as their provider's alone."""
-    return true() if filter.provider is not None else datasets.c.copy_of.is_(None)
+    return true() if filter.provider is not None else func.coalesce(datasets.c.copy_of, 0) == 0
 
 
 def _with_copies(connection: Connection, caller: Caller, listed: dict[int, str]) -> dict[int, str]:
@@ -475,14 +475,15 @@ def _visible(caller: Caller, of: FromClause = datasets, *, indexed: bool = False
     # A copy shows nobody what its original does not show them; its own provider sees what became of it.
     first = datasets.alias()
     original = select(first.c.number).where(first.c.number == of.c.copy_of, _current(first), _may_see(caller, first))
-    of_one = or_(of.c.copy_of.is_(None), original.correlate(of).exists())
+    # Said so that SQLite does not look all those up by their index that are no copies, to sort them afterwards.
+    of_one = or_(func.coalesce(of.c.copy_of, 0) == 0, original.correlate(of).exists())
     if caller.signed_in:
         of_one = or_(of_one, of.c.provider == caller.name)
     return and_(current, _may_see(caller, of), of_one)
 
 
 def _current(of: FromClause) -> ColumnElement[bool]:
-    return and_(of.c.state == "live", or_(of.c.expires.is_(None), of.c.expires > SharedDay()))
+    return and_(func.coalesce(of.c.state, "") == "live", or_(of.c.expires.is_(None), of.c.expires > SharedDay()))
 
 
 def _may_see(caller: Caller, of: FromClause) -> ColumnElement[bool]:
