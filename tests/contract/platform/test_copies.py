@@ -194,7 +194,9 @@ def test_what_an_earlier_version_stored_is_filled_in_and_settled(server: Any, ve
 
 def test_copies_are_not_counted_and_do_not_fill_pages(server: Any, verbs: Any, make_sketch: Callable[..., Sketch]) -> None:
     """The attack: a thousand copies of one sketch, so that nothing else is on the first pages."""
-    thief, sketch = server.account("provider"), make_sketch("flooded", seed=55)
+    honest, thief, sketch = server.account("provider"), server.account("provider"), make_sketch("flooded", seed=55)
+    for number in range(5):
+        assert verbs.publish(honest, write_sketch(make_sketch(f"honest-{number}", seed=60 + number))).status_code == 201
     for number in range(12):
         assert verbs.publish(thief, write_sketch(renamed(sketch, f"flood-{number}"))).status_code == 201
     page = server.client().get("/v1/datasets", params={"limit": 5}).json()["items"]
