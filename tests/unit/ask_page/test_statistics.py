@@ -47,8 +47,10 @@ def table_text(rng: random.Random, rows: int) -> str:
     lines = ["cost,age,sex,ward,day,who"]
     for _ in range(rows):
         numbers = [rng.choice(ODD_NUMBERS) if rng.random() < 0.2 else repr(rng.gauss(50, 30)) for _ in range(2)]
-        others = [rng.choice(words) for words in (ODD_LEVELS, ODD_KEYS, days, ODD_IDS)]
-        lines.append(",".join([*numbers, *others]))
+        others = [rng.choice(words) for words in (ODD_LEVELS, ODD_KEYS, days)]
+        # Enough individuals that both parts of a split, which is drawn anew each time, have numbers and keys to read.
+        who = rng.choice(ODD_IDS) if rng.random() < 0.3 else f"p-{rng.randrange(3, 200)}"
+        lines.append(",".join([*numbers, *others, who]))
     return "\n".join(lines) + "\n"
 
 
