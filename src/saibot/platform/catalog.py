@@ -78,8 +78,8 @@ class Catalog:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._counts: Remembered[tuple[str, Filter], dict[str, Any]] = Remembered(seconds=60.0, most=1000)
-        self._tables: Remembered[tuple[str, Filter], int] = Remembered(seconds=60.0, most=1000)
+        self._counts: Remembered[tuple[Caller, Filter], dict[str, Any]] = Remembered(seconds=60.0, most=1000)
+        self._tables: Remembered[tuple[Caller, Filter], int] = Remembered(seconds=60.0, most=1000)
         self._frequencies: Remembered[Term, int] = Remembered(seconds=600.0, most=10_000)
 
     def list(
@@ -141,7 +141,8 @@ class Catalog:
 
     def tables(self, caller: Caller, filter: Filter) -> int:
         """How many tables match, by however many keys each is published. May be as old as the counts of `facets`."""
-        view = (_view(caller), filter)
+        caller = self._counted_for(caller)
+        view = (caller, filter)
         known = self._tables.get(view)
         if known is None:
             columns, wanted = select(datasets.c.provider, datasets.c.name), filter.terms()
@@ -164,7 +165,8 @@ class Catalog:
 
         Counts of thousands of datasets may be up to a minute old; others are of this moment.
         """
-        view = (_view(caller), filter)
+        caller = self._counted_for(caller)
+        view = (caller, filter)
         known = self._counts.get(view)
         if known is None:
             known = self._count(caller, filter)
@@ -292,6 +294,19 @@ class Catalog:
             return sorted(granted - {row.digest for row in connection.execute(seen)}) if granted else []
 
     # -------------------------------------------------------------------------------------------- inside
+
+    def _counted_for(self, caller: Caller) -> Caller:
+        """Somebody who may know of the same datasets, and has no name where the caller has no datasets and no grants.
+
+        Counts are made for that one, too: a grant that comes in between must not be counted for everybody.
+        """
+        roles = caller.roles & {"admin", "requester"}
+        own = select(datasets.c.number).where(datasets.c.provider == caller.name).limit(1)
+        granted = select(grants.c.dataset).where(grants.c.account == caller.name).limit(1)
+        with self._database.read() as connection:
+            if caller.has("admin") or not (connection.execute(own).first() or connection.execute(granted).first()):
+                return Caller(roles=roles)
+        return Caller(caller.name, caller.roles)
 
     def _walked(
         self,
@@ -429,7 +444,9 @@ def _totals(connection: Connection, numbers: Collection[int]) -> dict[int, dict[
     accounts = {(provider, holder) for provider, holder, *_ in own.values()}
     latest: dict[tuple[str, str], dict[str, str]] = {}
     if accounts:
-        held = select(*columns).where(tuple_(*columns[:2]).in_(accounts))
+        # Pairs alone would be looked for in the whole table: SQLite has no index for them.
+        named = versions.c.holder.in_({holder for _, holder in accounts})
+        held = select(*columns).where(named, tuple_(func.coalesce(versions.c.account, ""), versions.c.holder).in_(accounts))
         for provider, holder, epsilon, delta in connection.execute(held.distinct()):
             total = {"epsilon": epsilon, "delta": delta}
             latest[provider, holder] = max(latest.get((provider, holder), total), total, key=_later)
@@ -494,13 +511,6 @@ def _may_see(caller: Caller, of: FromClause) -> ColumnElement[bool]:
     granted = select(grants.c.dataset).where(grants.c.account == caller.name)
     for_requesters = (of.c.visibility == "restricted",) if caller.has("requester") else ()
     return or_(for_all, *for_requesters, of.c.provider == caller.name, of.c.number.in_(granted))
-
-
-def _view(caller: Caller) -> str:
-    """Callers of one view may know of the same datasets."""
-    if caller.has("admin"):
-        return "all"
-    return f"{'requester' if caller.has('requester') else 'other'} {caller.name}"
 
 
 def _largest(counts: Counter[str]) -> list[tuple[str, int]]:

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import insert, select
 
 from saibot.platform import Settings
 from saibot.platform.accounts import NOBODY, Caller
 from saibot.platform.catalog import SORTS, Filter
+from saibot.platform.clock import now
 from saibot.platform.describe import words_of
 from saibot.platform.service import Platform
+from saibot.platform.storage.tables import datasets, grants
 from saibot.sketch import Sketch, read_sketch, write_sketch
 
 GOLDEN = Path(__file__).parents[2] / "contract" / "golden"
@@ -112,6 +115,46 @@ def test_counts_of_very_many_are_remembered_for_a_while(
     assert platform.catalog.facets(NOBODY, Filter(q="new")) == first
     monkeypatch.setattr(platform.catalog, "_count", None)
     assert platform.catalog.facets(NOBODY, Filter(q="new")) == first
+
+
+def test_remembered_counts_are_those_of_whoever_may_know_of_the_same(
+    platform: Platform, provider: Caller, named: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("saibot.platform.catalog.MANY", 0)
+    one, other = (Caller(name, frozenset({"requester"}), f"t-{name}") for name in ("one", "other"))
+    platform.accept(provider, named("for-all"))
+    private, _ = platform.accept(provider, named("for-one"), visibility="granted")
+
+    def totals() -> list[int]:
+        return [platform.catalog.facets(who, Filter())["total"] for who in (one, other, provider, NOBODY)]
+
+    assert totals() == [1, 1, 2, 1]
+    with platform.database.write() as connection:
+        number = connection.execute(select(datasets.c.number).where(datasets.c.id == private.id)).scalar_one()
+        connection.execute(insert(grants).values(dataset=number, account="one", since=now()))
+    assert totals() == [2, 1, 2, 1]
+    assert platform.catalog.tables(one, Filter()) == 2 and platform.catalog.tables(other, Filter()) == 1
+    counted = platform.catalog._counts.get((Caller(roles=frozenset({"requester"})), Filter()))
+    assert counted is not None and counted["total"] == 1  # one answer for all requesters who have nothing of their own
+
+
+def test_a_grant_that_comes_while_counting_is_counted_for_nobody_else(
+    platform: Platform, provider: Caller, named: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("saibot.platform.catalog.MANY", -1)
+    one, other = (Caller(name, frozenset({"requester"}), f"t-{name}") for name in ("one", "other"))
+    platform.accept(provider, named("for-one"), visibility="granted")
+    count = platform.catalog._count
+
+    def granted_meanwhile(caller: Caller, filter: Filter) -> dict[str, Any]:
+        with platform.database.write() as connection:
+            number = connection.execute(select(datasets.c.number)).scalar_one()
+            connection.execute(insert(grants).values(dataset=number, account="one", since=now()))
+        return count(caller, filter)
+
+    monkeypatch.setattr(platform.catalog, "_count", granted_meanwhile)
+    platform.catalog.facets(one, Filter())
+    assert platform.catalog.facets(other, Filter())["total"] == 0
 
 
 # ---------------------------------------------------------------------------------------------- one table, several sketches

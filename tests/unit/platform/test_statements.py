@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from saibot.platform.catalog import SORTS, Filter
 from saibot.platform.service import Platform
 from saibot.platform.storage.tables import datasets
 
+GOLDEN = Path(__file__).parents[2] / "contract" / "golden"
 LARGE = "datasets|versions|terms|searches|tokens|trail"
 # Reading a table from end to end, or the index that puts all live datasets into one place.
 WHOLE = re.compile(rf"^SCAN ({LARGE})\b(?! USING INDEX datasets_by_)|datasets_counted")
@@ -61,6 +63,13 @@ def test_listing(
 ) -> None:
     monkeypatch.setattr("saibot.platform.catalog.WINDOW", window)
     assert not whole_reads(stocked, lambda: stocked.catalog.list(provider, filter, sort=sort, limit=2))
+
+
+def test_listing_what_names_its_account(platform: Platform, provider: Caller) -> None:
+    """Totals of accounts are looked up by account. Of two, for SQLite looks a single pair up by itself."""
+    for name in ("v2-lookup-levels", "v2-union-laplace"):
+        platform.accept(provider, (GOLDEN / f"{name}.saibot").read_bytes())
+    assert not whole_reads(platform, lambda: platform.catalog.list(provider, Filter()))
 
 
 def test_showing_publishing_packing_and_withdrawing(

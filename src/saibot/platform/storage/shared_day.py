@@ -17,6 +17,8 @@ class SharedDay(ColumnElement[str]):
     """As YYYY-MM-DD, in UTC."""
 
     inherit_cache = True
+    # All of them are alike; without this no query that has one is kept compiled.
+    _traverse_internals = []  # noqa: RUF012 - declared by SQLAlchemy as no class variable
     type = Text()
 
 
