@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from itertools import islice
+from functools import cache
 from typing import Any, Literal
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    FromClause,
     Select,
     and_,
+    bindparam,
     func,
     literal,
-    or_,
     select,
     true,
     tuple_,
@@ -27,13 +25,14 @@ from sqlalchemy import (
 from sqlalchemy.engine import RowMapping
 
 from saibot.platform.accounts import Caller
+from saibot.platform.completing import completed, with_copies
 from saibot.platform.describe import letters_of, plain, words_of
 from saibot.platform.errors import NotFound
 from saibot.platform.pagination import Page, Place
 from saibot.platform.remembered import Remembered
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.shared_day import SharedDay
-from saibot.platform.storage.tables import datasets, grants, providers, terms, versions
+from saibot.platform.storage.tables import datasets, grants, terms, versions
+from saibot.platform.visibility import Kind, asked_by, kind_of, visible, visible_to
 from saibot.wire import CorpusEntry, Dataset
 
 Sort = Literal["published", "rows", "epsilon", "name"]
@@ -48,7 +47,7 @@ WINDOW = 12_000  # datasets that a walk through the list looks at
 MANY = 2_000  # datasets whose counts are remembered for a while
 MOST_WORDS = 8
 FACETS = 100
-MOST_COPIES, COPIES_OF_ONE = 200, 5  # listed behind the originals of one page, and behind each
+_newer = datasets.alias()
 _LAST = "\U0010ffff"
 Term = tuple[str, str | None]
 
@@ -102,31 +101,32 @@ class Catalog:
         if place is not None:
             here, there = tuple_(column, datasets.c.number), tuple_(*place)
             query = query.where(here < there if descending else here > there)
-        wanted = filter.terms()
+        wanted, asked = filter.terms(), asked_by(caller)
         with self._database.read() as connection:
             first_ones = filter.provider is None
             shown = _shown(caller, wanted if tables else None)
             shown = and_(shown, func.coalesce(datasets.c.copy_of, 0) == 0) if first_ones else shown
-            rows = self._walked(connection, shown, wanted, query, limit + 1, descending=descending)
+            rows = self._walked(connection, asked, shown, wanted, query, limit + 1, descending=descending)
             if rows is None:
                 sorted_first = query.with_only_columns(*columns[:2])  # documents are long: not through the sorter
                 chosen = self._fetched(connection, shown, wanted, sorted_first).limit(limit + 1).subquery()
                 both = select(chosen.c.number, chosen.c.at, datasets.c.document).join(
                     datasets, datasets.c.number == chosen.c.number
                 )
-                rows = connection.execute(both.order_by(*_order(descending, chosen.c.at, chosen.c.number))).all()
+                rows = connection.execute(both.order_by(*_order(descending, chosen.c.at, chosen.c.number)), asked).all()
             listed = {row.number: row.document for row in rows[:limit]}
-            documents = _whole(connection, caller, _with_copies(connection, caller, listed) if first_ones else listed)
+            documents = completed(connection, caller, with_copies(connection, caller, listed) if first_ones else listed)
         more = [rows[limit - 1].at, rows[limit - 1].number] if len(rows) > limit else None
         return Page(list(documents.values()), more)
 
     def providers(self, caller: Caller, after: str | None, limit: int) -> Sequence[tuple[str, int]]:
         """Who has published something that the caller may know of, by name, and how many datasets."""
-        query = select(datasets.c.provider, func.count()).where(_visible(caller, indexed=True))
+        query = select(datasets.c.provider, func.count()).where(visible(caller, indexed=True))
         if after is not None:
             query = query.where(datasets.c.provider > after)
         with self._database.read() as connection:
-            rows = connection.execute(query.group_by(datasets.c.provider).order_by(datasets.c.provider).limit(limit))
+            query = query.group_by(datasets.c.provider).order_by(datasets.c.provider).limit(limit)
+            rows = connection.execute(query, asked_by(caller))
             return [(name, int(count)) for name, count in rows]
 
     def published_by(self, caller: Caller, names: Sequence[str]) -> dict[str, int]:
@@ -135,8 +135,9 @@ class Catalog:
         with self._database.read() as connection:
             for start in range(0, len(names), 500):
                 some = datasets.c.provider.in_(names[start : start + 500])
-                query = select(datasets.c.provider, func.count()).where(_visible(caller, indexed=True), some)
-                found |= {name: int(count) for name, count in connection.execute(query.group_by(datasets.c.provider))}
+                query = select(datasets.c.provider, func.count()).where(visible(caller, indexed=True), some)
+                rows = connection.execute(query.group_by(datasets.c.provider), asked_by(caller))
+                found |= {name: int(count) for name, count in rows}
         return found
 
     def tables(self, caller: Caller, filter: Filter) -> int:
@@ -148,17 +149,18 @@ class Catalog:
             columns, wanted = select(datasets.c.provider, datasets.c.name), filter.terms()
             columns = columns.where(_listed_by(filter))
             with self._database.read() as connection:
-                found = self._fetched(connection, _visible(caller), wanted, columns).distinct().subquery()
-                known = int(connection.execute(select(func.count()).select_from(found)).scalar_one())
+                found = self._fetched(connection, visible(caller), wanted, columns).distinct().subquery()
+                known = int(connection.execute(select(func.count()).select_from(found), asked_by(caller)).scalar_one())
             if known > MANY:
                 self._tables.put(view, known)
         return known
 
     def siblings(self, caller: Caller, provider: str, name: str) -> Sequence[dict[str, Any]]:
         """The datasets of one table that the caller may know of, by age: each by another key."""
-        query = select(datasets.c.document).where(datasets.c.provider == provider, datasets.c.name == name, _visible(caller))
+        of_table = (datasets.c.provider == provider) & (datasets.c.name == name)
+        query = select(datasets.c.document).where(of_table, visible(caller)).order_by(datasets.c.number)
         with self._database.read() as connection:
-            return [json.loads(row.document) for row in connection.execute(query.order_by(datasets.c.number))]
+            return [json.loads(row.document) for row in connection.execute(query, asked_by(caller))]
 
     def facets(self, caller: Caller, filter: Filter) -> dict[str, Any]:
         """How many datasets match, and how many of each domain, each provider and each feature.
@@ -180,16 +182,16 @@ class Catalog:
         with self._database.read() as connection:
             wanted = filter.terms()
             if wanted:
-                query = self._fetched(connection, _visible(caller), wanted, query)
+                query = self._fetched(connection, visible(caller), wanted, query)
             else:
-                query = query.where(_visible(caller, indexed=True))
+                query = query.where(visible(caller, indexed=True))
             # Summed up there: a row that is fetched costs more than one that is counted, above all while others wait.
             both = query.cte("both")
             sums = (
                 select(literal(kind).label("kind"), column.label("name"), func.sum(both.c["count"])).group_by(column)
                 for kind, column in (("provider", both.c.provider), ("domains", both.c.domains))
             )
-            rows = connection.execute(union_all(*sums)).all()
+            rows = connection.execute(union_all(*sums), asked_by(caller)).all()
             features = self._count_features(connection, caller, wanted)
         providers, domains = Counter[str](), Counter[str]()
         for kind, names, count in rows:
@@ -209,21 +211,21 @@ class Catalog:
         """The most common features of what matches, as they are looked up: without case."""
         of_features = _has(("f:", "f;"))
         if wanted:
-            matching = self._fetched(connection, _visible(caller), wanted, select(datasets.c.number)).subquery()
+            matching = self._fetched(connection, visible(caller), wanted, select(datasets.c.number)).subquery()
             found = select(terms.c.term).join(matching, matching.c.number == terms.c.dataset).where(of_features)
         else:
             found = select(terms.c.term).join(datasets, datasets.c.number == terms.c.dataset)
-            found = found.where(of_features, _visible(caller))
+            found = found.where(of_features, visible(caller))
         number = func.count().label("count")
         counted = found.add_columns(number).group_by(terms.c.term).order_by(number.desc(), terms.c.term).limit(FACETS)
-        return [(term.removeprefix("f:"), int(times)) for term, times in connection.execute(counted)]
+        return [(term.removeprefix("f:"), int(times)) for term, times in connection.execute(counted, asked_by(caller))]
 
     def show(self, caller: Caller, id: str) -> dict[str, Any]:
         row = self.row(caller, id)
         with self._database.read() as connection:
             query = select(versions).where(versions.c.dataset == row["number"]).order_by(versions.c.version.desc())
             found = connection.execute(query).all()
-            documents = _whole(connection, caller, {row["number"]: row["document"]})
+            documents = completed(connection, caller, {row["number"]: row["document"]})
         document: dict[str, Any] = json.loads(documents[row["number"]])
         history = [{"version": v.version, "digest": v.digest, "published": v.published, "bytes": v.bytes} for v in found]
         return document | {"versions": history}
@@ -231,7 +233,7 @@ class Catalog:
     def row(self, caller: Caller, id: str) -> RowMapping:
         """The dataset's row if the caller may know of it."""
         with self._database.read() as connection:
-            row = connection.execute(select(datasets).where(datasets.c.id == id, _visible(caller))).mappings().first()
+            row = connection.execute(_by_id(kind_of(caller)), asked_by(caller, id=id)).mappings().first()
         if row is None:
             raise NotFound(
                 f"there is no dataset {id}.",
@@ -241,18 +243,17 @@ class Catalog:
 
     def digest(self, caller: Caller, digest: str) -> None:
         """Raise unless some dataset that the caller may know of has a version with this digest."""
-        query = select(datasets.c.number).join(versions, versions.c.dataset == datasets.c.number)
         with self._database.read() as connection:
-            found = connection.execute(query.where(versions.c.digest == digest, _visible(caller)).limit(1)).first()
+            found = connection.execute(_by_digest(kind_of(caller)), asked_by(caller, digest=digest)).first()
         if found is None:
             raise NotFound("there is no sketch with this digest.", hint="GET /v1/corpus names those that are there.")
 
     def id_of(self, caller: Caller, digest: str) -> str:
         """The dataset with this sketch among its versions, if the caller may know of it."""
         query = select(datasets.c.id).join(versions, versions.c.dataset == datasets.c.number)
-        query = query.where(versions.c.digest == digest, _visible(caller)).order_by(datasets.c.copy_of.is_not(None))
+        query = query.where(versions.c.digest == digest, visible(caller)).order_by(datasets.c.copy_of.is_not(None))
         with self._database.read() as connection:
-            found = connection.execute(query.limit(1)).first()
+            found = connection.execute(query.limit(1), asked_by(caller)).first()
         if found is None:
             raise NotFound("this dataset is not published here any more.", hint="Its provider may have withdrawn it.")
         return str(found.id)
@@ -260,19 +261,19 @@ class Catalog:
     def latest(self, caller: Caller, digests: Sequence[str]) -> Sequence[dict[str, Any]]:
         """The datasets that have these sketches as their latest version, those that the caller may know of."""
         query = select(datasets.c.document).join(versions, versions.c.dataset == datasets.c.number)
-        query = query.where(versions.c.digest.in_(digests), datasets.c.digest == versions.c.digest, _visible(caller))
+        query = query.where(versions.c.digest.in_(digests), datasets.c.digest == versions.c.digest, visible(caller))
         with self._database.read() as connection:
-            return [json.loads(row.document) for row in connection.execute(query)] if digests else []
+            return [json.loads(row.document) for row in connection.execute(query, asked_by(caller))] if digests else []
 
     def manifest(self, caller: Caller, domain: str | None, place: Place, limit: int) -> Page:
         """What a slice of the corpus is made of: the latest version of every dataset, by number."""
         with self._database.read() as connection:
             columns = select(datasets.c.number, datasets.c.document)
-            query = self._fetched(connection, _visible(caller), Filter(domain=domain).terms(), columns)
+            query = self._fetched(connection, visible(caller), Filter(domain=domain).terms(), columns)
             query = query.where(func.coalesce(datasets.c.copy_of, 0) == 0)  # the same numbers once
             if place is not None:
                 query = query.where(datasets.c.number > place[0])
-            rows = connection.execute(query.order_by(datasets.c.number).limit(limit + 1)).all()
+            rows = connection.execute(query.order_by(datasets.c.number).limit(limit + 1), asked_by(caller)).all()
         items = [CorpusEntry.of(Dataset.model_validate_json(row.document)).to_json() for row in rows[:limit]]
         return Page(items, [rows[limit - 1].number] if len(rows) > limit else None)
 
@@ -290,8 +291,8 @@ class Catalog:
         of_each = select(versions.c.digest).join(datasets, datasets.c.number == versions.c.dataset)
         with self._database.read() as connection:
             granted = {row.digest for row in connection.execute(of_each.where(datasets.c.visibility == "granted"))}
-            seen = of_each.where(versions.c.digest.in_(granted), _visible(caller))
-            return sorted(granted - {row.digest for row in connection.execute(seen)}) if granted else []
+            seen = of_each.where(versions.c.digest.in_(granted), visible(caller))
+            return sorted(granted - {row.digest for row in connection.execute(seen, asked_by(caller))}) if granted else []
 
     # -------------------------------------------------------------------------------------------- inside
 
@@ -311,6 +312,7 @@ class Catalog:
     def _walked(
         self,
         connection: Connection,
+        asked: dict[str, Any],
         shown: ColumnElement[bool],
         wanted: Sequence[Term],
         query: Select[Any, Any],
@@ -324,7 +326,7 @@ class Catalog:
         comes to it with too few matches, they are fetched by a term instead.
         """
         if not wanted:
-            return connection.execute(query.where(shown).limit(limit)).all()
+            return connection.execute(query.where(shown).limit(limit), asked).all()
         size = connection.execute(select(func.max(datasets.c.number))).scalar() or 0
         expected = float(limit)
         for term in wanted:
@@ -344,7 +346,7 @@ class Catalog:
         if connection.dialect.name != "sqlite":
             met = met.order_by(*_order(descending, window.c.at, window.c.number))
         # SQLite would look at the whole window before it sorts. It reads the window in its order; that is checked.
-        rows = connection.execute(met.limit(limit)).all()
+        rows = connection.execute(met.limit(limit), asked).all()
         keys = [(row.at, row.number) for row in rows]
         return rows if len(rows) == limit and keys == sorted(keys, reverse=descending) else None
 
@@ -379,86 +381,6 @@ def _listed_by(filter: Filter) -> ColumnElement[bool]:
     return true() if filter.provider is not None else func.coalesce(datasets.c.copy_of, 0) == 0
 
 
-def _with_copies(connection: Connection, caller: Caller, listed: dict[int, str]) -> dict[int, str]:
-    """The same datasets, each with its copies behind it, as far as the caller may know of them."""
-    query = select(datasets.c.number, datasets.c.copy_of, datasets.c.document).where(datasets.c.copy_of.in_(listed))
-    found = connection.execute(query.where(_visible(caller)).order_by(datasets.c.number).limit(MOST_COPIES)).all()
-    if not found:
-        return listed
-    answer: dict[int, str] = {}
-    for number, document in listed.items():
-        copies = {row.number: row.document for row in found if row.copy_of == number}
-        answer |= {number: document} | dict(islice(copies.items(), COPIES_OF_ONE))
-    return answer
-
-
-def _whole(connection: Connection, caller: Caller, documents: dict[int, str]) -> dict[int, str]:
-    """The datasets with what changes while they stay what they are: further keys of their table, the total of their account,
-    whether their provider is verified, and what they are copies of."""
-    answer = dict(documents)
-    keys, spent = _other_keys(connection, caller, documents), _totals(connection, documents)
-    stands = _standings(connection, caller, documents)
-    for number in keys.keys() | spent.keys() | stands.keys():
-        document = json.loads(documents[number])
-        document["keys"] += keys.get(number, [])
-        document["spent"] = spent.get(number, document["spent"])
-        document |= stands.get(number, {})
-        answer[number] = json.dumps(document, ensure_ascii=False)
-    return answer
-
-
-def _standings(connection: Connection, caller: Caller, numbers: Collection[int]) -> dict[int, dict[str, Any]]:
-    """Of those datasets whose provider is verified, or that are copies. What the caller may not know of has no name."""
-    original = datasets.alias()
-    query = select(datasets.c.number, datasets.c.copy_of, providers.c.verified, original.c.id)
-    query = query.outerjoin(providers, providers.c.account == datasets.c.provider)
-    query = query.outerjoin(original, and_(original.c.number == datasets.c.copy_of, _visible(caller, original)))
-    said = providers.c.verified.is_not(None) | datasets.c.copy_of.is_not(None)
-    return {
-        number: {"verified": verified is not None, "copy_of": None if copy_of is None else id or ""}
-        for number, copy_of, verified, id in connection.execute(query.where(datasets.c.number.in_(numbers), said))
-    }
-
-
-def _other_keys(connection: Connection, caller: Caller, numbers: Collection[int]) -> dict[int, list[Any]]:
-    """Of those datasets whose table is published by further keys, those that the caller may know of."""
-    one, other = datasets.alias(), datasets
-    beside = (other.c.provider == one.c.provider) & (other.c.name == one.c.name) & (other.c.number != one.c.number)
-    query = select(one.c.number, other.c.document).join(other, beside).where(one.c.number.in_(numbers), _visible(caller))
-    found: dict[int, list[Any]] = {}
-    for number, text in connection.execute(query.order_by(other.c.number)):
-        if key := json.loads(text)["key"]:
-            found.setdefault(number, []).append(key)
-    return found
-
-
-def _totals(connection: Connection, numbers: Collection[int]) -> dict[int, dict[str, str]]:
-    """Of those datasets whose account has spent more than their own sketch says, the latest total.
-
-    A provider's word counts for the provider's own sketches alone: anybody could name another's account. Sketches that a
-    caller may not know of count, too: that is more honest, and tells nothing about what is in them.
-    """
-    columns = (versions.c.account, versions.c.holder, versions.c.spent_epsilon, versions.c.spent_delta)
-    query = select(versions.c.dataset, *columns).where(versions.c.dataset.in_(numbers), versions.c.holder.is_not(None))
-    own = {number: rest for number, *rest in connection.execute(query.order_by(versions.c.version))}  # the latest stays
-    accounts = {(provider, holder) for provider, holder, *_ in own.values()}
-    latest: dict[tuple[str, str], dict[str, str]] = {}
-    if accounts:
-        # Pairs alone would be looked for in the whole table: SQLite has no index for them.
-        named = versions.c.holder.in_({holder for _, holder in accounts})
-        held = select(*columns).where(named, tuple_(func.coalesce(versions.c.account, ""), versions.c.holder).in_(accounts))
-        for provider, holder, epsilon, delta in connection.execute(held.distinct()):
-            total = {"epsilon": epsilon, "delta": delta}
-            latest[provider, holder] = max(latest.get((provider, holder), total), total, key=_later)
-    totals = {number: latest[provider, holder] for number, (provider, holder, *_) in own.items()}
-    return {number: total for number, total in totals.items() if [*total.values()] != own[number][2:]}
-
-
-def _later(total: dict[str, str]) -> tuple[Decimal, Decimal]:
-    """An account's total grows, and gets its delta with the first release that needs one."""
-    return Decimal(total["delta"]), Decimal(total["epsilon"])
-
-
 def _order(descending: bool, *columns: ColumnElement[Any]) -> list[ColumnElement[Any]]:
     return [column.desc() if descending else column.asc() for column in columns]
 
@@ -470,47 +392,26 @@ def _has(term: Term) -> ColumnElement[bool]:
 
 def _shown(caller: Caller, as_tables: Sequence[Term] | None) -> ColumnElement[bool]:
     """What the caller may know of; of datasets of one table that have these terms, the newest alone."""
-    visible = _visible(caller)
     if as_tables is None:
-        return visible
-    newer = datasets.alias()
-    same = (newer.c.provider == datasets.c.provider) & (newer.c.name == datasets.c.name)
-    beside = select(newer.c.number).where(same, newer.c.number > datasets.c.number, _visible(caller, newer))
+        return visible(caller)
+    same = (_newer.c.provider == datasets.c.provider) & (_newer.c.name == datasets.c.name)
+    beside = select(_newer.c.number).where(same, _newer.c.number > datasets.c.number, visible(caller, _newer))
     for term in as_tables:
-        probe = select(terms.c.term).where(terms.c.dataset == newer.c.number, _has(term))
-        beside = beside.where(probe.correlate(newer).exists())
-    return and_(visible, ~beside.correlate(datasets).exists())
+        probe = select(terms.c.term).where(terms.c.dataset == _newer.c.number, _has(term))
+        beside = beside.where(probe.correlate(_newer).exists())
+    return and_(visible(caller), ~beside.correlate(datasets).exists())
 
 
-def _visible(caller: Caller, of: FromClause = datasets, *, indexed: bool = False) -> ColumnElement[bool]:
-    """`indexed`: by the index for counting. Else said so that SQLite does not choose it, where datasets are looked at one by
-    one in another order."""
-    state = of.c.state if indexed else func.coalesce(of.c.state, "")
-    current = and_(state == "live", or_(of.c.expires.is_(None), of.c.expires > SharedDay()))
-    if caller.has("admin"):
-        return and_(current, true())
-    # A copy shows nobody what its original does not show them; its own provider sees what became of it.
-    first = datasets.alias()
-    original = select(first.c.number).where(first.c.number == of.c.copy_of, _current(first), _may_see(caller, first))
-    # Said so that SQLite does not look all those up by their index that are no copies, to sort them afterwards.
-    of_one = or_(func.coalesce(of.c.copy_of, 0) == 0, original.correlate(of).exists())
-    if caller.signed_in:
-        of_one = or_(of_one, of.c.provider == caller.name)
-    return and_(current, _may_see(caller, of), of_one)
+@cache
+def _by_id(kind: Kind) -> Select[Any]:
+    return select(datasets).where(datasets.c.id == bindparam("id"), visible_to(kind))
 
 
-def _current(of: FromClause) -> ColumnElement[bool]:
-    return and_(func.coalesce(of.c.state, "") == "live", or_(of.c.expires.is_(None), of.c.expires > SharedDay()))
-
-
-def _may_see(caller: Caller, of: FromClause) -> ColumnElement[bool]:
-    """Whom a dataset is visible to, whatever else there is."""
-    for_all: ColumnElement[bool] = of.c.visibility == "public"
-    if not caller.signed_in:
-        return for_all
-    granted = select(grants.c.dataset).where(grants.c.account == caller.name)
-    for_requesters = (of.c.visibility == "restricted",) if caller.has("requester") else ()
-    return or_(for_all, *for_requesters, of.c.provider == caller.name, of.c.number.in_(granted))
+@cache
+def _by_digest(kind: Kind) -> Select[Any]:
+    """Of those that the caller may know of, one that has a version with the digest."""
+    query = select(datasets.c.number).join(versions, versions.c.dataset == datasets.c.number)
+    return query.where(versions.c.digest == bindparam("digest"), visible_to(kind)).limit(1)
 
 
 def _largest(counts: Counter[str]) -> list[tuple[str, int]]:
