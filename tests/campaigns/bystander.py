@@ -28,11 +28,14 @@ ADDRESS = "127.0.0.3"  # its own: the attackers come from others
 
 
 def own_memory_mb(pid: int) -> dict[str, float]:
-    """MB that are the process's own, and each of its children's: what is mapped from files can be dropped at any time."""
+    """MB that are the process's own, and each of its children's: what is mapped from files can be dropped at any time.
+
+    What n processes share since one was forked from the other is there once: a part in n of it is each one's.
+    """
     found: dict[str, float] = {}
     with suppress(OSError, ValueError):  # a process that has ended meanwhile
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        found[str(pid)] = sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:"))) / 1024
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        found[str(pid)] = sum(int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:"))) / 1024
         for task in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):
                 for child in (task / "children").read_text().split():

@@ -24,19 +24,10 @@ def return_what_is_freed() -> None:
             mallopt(option, value)
 
 
-def own_bytes(pid: int) -> int:
-    """What a process holds that is nobody else's, files that it maps left out; 0 where the system does not say."""
-    return _told(str(pid), "RssAnon:")
-
-
 def allocated_bytes() -> int:
     """What this process has asked for, used or not: what RLIMIT_DATA bounds; 0 where the system does not say."""
-    return _told("self", "VmData:")
-
-
-def _told(process: str, what: str) -> int:
     with suppress(OSError, ValueError):
-        for line in Path(f"/proc/{process}/status").read_text().splitlines():
-            if line.startswith(what):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmData:"):
                 return int(line.split()[1]) << 10
     return 0

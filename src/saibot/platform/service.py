@@ -24,6 +24,7 @@ from saibot.platform.enquiries import EnquiryBook
 from saibot.platform.errors import NotFound
 from saibot.platform.grants import Grants
 from saibot.platform.jobs.heavy import heavy
+from saibot.platform.jobs.nursery import nursery
 from saibot.platform.jobs.runner import Runner
 from saibot.platform.key_domains import KeyDomains
 from saibot.platform.key_values import KeyValues
@@ -77,6 +78,7 @@ class Platform:
 
     def _open(self, settings: Settings) -> None:
         self._held.enter_context(hold_folder(settings))
+        self._held.enter_context(nursery().in_use())
         self._reserve = Reserve(settings.data)
         self._reserve.release_if_short()
         self.incoming = _emptied(settings.data / "incoming")  # large files while they are checked
@@ -374,7 +376,6 @@ class Platform:
         if self.copies.fill_in(FILLED_AT_A_TIME):
             self.shards.wake()
         self.accounts.note_uses()
-        heavy().rest()
 
     def _after_publishing(self) -> None:
         self.metrics.uploads.inc()

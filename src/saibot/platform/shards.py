@@ -222,16 +222,13 @@ class Shards:
             rows = connection.execute(select(datasets.c.digest, datasets.c.provider).where(in_use)).all()
         providers = {row.digest: row.provider for row in rows}
         task = {"folder": str(self.folder), "providers": providers, "teachers": sorted(self._teachers())}
+        cancelled = self._stopped.is_set
         if self._is_light(
             (), most=LIGHT_LESSON
-        ):  # soon over: nobody's file waits long for it, and there is one large process less
-            outcome = heavy().run({"learn": task}, cancelled=self._stopped.is_set, seconds=SECONDS)
+        ):  # soon over: nobody's file waits long for it, and one process has much at a time
+            outcome = heavy().run({"learn": task}, cancelled=cancelled, seconds=SECONDS)
         else:
-            heavy().rest(LESSON_SECONDS)  # one large process makes room for the other
-            outcome = self._teacher.run(
-                {"learn": task}, progress=lambda *_: None, cancelled=self._stopped.is_set, seconds=SECONDS
-            )
-            self._teacher.stop()  # it has read thousands of sketches: their memory is given back
+            outcome = self._teacher.run({"learn": task}, progress=lambda *_: None, cancelled=cancelled, seconds=SECONDS)
         if outcome.status == "cancelled":
             return []
         if outcome.status != "done":

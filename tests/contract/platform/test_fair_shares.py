@@ -68,7 +68,7 @@ def test_a_search_that_has_had_its_slice_gives_way_to_another_account_and_goes_o
         verbs.publish(server.account("provider"), sketches["good"])
         long, short = server.account("requester"), server.account("requester")
         assert verbs.wait(long, verbs.ask(long, sketches["train"]).json()["id"])["status"] == "done"
-        os.kill(here.runner.workers[0].pid, signal.SIGSTOP)  # the only worker: its next search would never end
+        os.kill(here.runner.workers[0]._start().pid, signal.SIGSTOP)  # the only worker: its next search would never end
         first = verbs.ask(long, sketches["train"]).json()["id"]
         while long.get(f"/v1/searches/{first}").json()["status"] != "running":
             time.sleep(0.02)

@@ -33,7 +33,7 @@ def stage(fresh: Settings, start_in_process: Any, sketches: Bytes, verbs: Any) -
 @contextmanager
 def held(server: Any) -> Iterator[int]:
     """The worker stands still, so that the next search runs for as long as the test wants."""
-    pid = server.app.state.platform.runner.workers[0].pid
+    pid = server.app.state.platform.runner.workers[0]._start().pid
     os.kill(pid, signal.SIGSTOP)
     try:
         yield pid
@@ -90,7 +90,7 @@ def test_after_a_restart_what_ran_is_begun_again_and_what_waited_runs(
         requester = server.account("requester")
         verbs.wait(requester, verbs.ask(requester, sketches["train"]).json()["id"])
         token = requester.headers["Authorization"].removeprefix("Bearer ")
-        os.kill(server.app.state.platform.runner.workers[0].pid, signal.SIGSTOP)
+        os.kill(server.app.state.platform.runner.workers[0]._start().pid, signal.SIGSTOP)
         ran, waited = (verbs.ask(requester, sketches["train"]).json()["id"] for _ in range(2))
         running(requester, ran)
     for server in start_in_process(fresh):

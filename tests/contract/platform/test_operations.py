@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def test_a_worker_knows_no_secrets_and_allocates_no_more_than_it_may(monkeypatch
     worker = WorkerProcess(memory=1 << 30)
     try:
         process = worker._start()
-        assert process.stdout is not None and json.loads(process.stdout.readline()) == {"ready": True}
+        assert json.loads(os.read(process.stdout, 1000)) == {"ready": True}
         environment = Path(f"/proc/{process.pid}/environ").read_bytes()
         limits = Path(f"/proc/{process.pid}/limits").read_text()
         status = Path(f"/proc/{process.pid}/status").read_text()

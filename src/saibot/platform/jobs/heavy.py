@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 from saibot.platform.jobs.process import Outcome, WorkerProcess
 
 MEMORY = 4 << 30
-IDLE_SECONDS = 300.0  # then it ends, and the next task starts another
-KEPT = 130 << 20  # bytes that it may hold after a task; with more it ends as well
 
 
 class HeavyProcess:
-    """`run` a task; the process is started when the first one comes."""
+    """`run` a task, in a process that is gone afterwards."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
@@ -29,19 +26,7 @@ class HeavyProcess:
     def run(self, task: dict[str, Any], *, seconds: float, cancelled: Callable[[], bool] = lambda: False) -> Outcome:
         """How it ended. One that dies, or takes too long, leaves nothing of the process behind."""
         with self._lock:
-            outcome = self._worker.run(task, progress=lambda *_: None, cancelled=cancelled, seconds=seconds)
-            self._worker.stop_if_large(KEPT)
-            return outcome
-
-    def rest(self, seconds: float = IDLE_SECONDS) -> None:
-        """Give memory back where nothing was asked for so long."""
-        if not self._lock.acquire(blocking=False):
-            return  # it is at work
-        try:
-            if self._worker.pid is not None and time.monotonic() - self._worker.last_used >= seconds:
-                self._worker.stop()
-        finally:
-            self._lock.release()
+            return self._worker.run(task, progress=lambda *_: None, cancelled=cancelled, seconds=seconds)
 
     def stop(self) -> None:
         with self._lock:

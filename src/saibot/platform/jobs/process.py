@@ -6,20 +6,15 @@ import json
 import os
 import selectors
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from saibot.platform.freed_memory import own_bytes
+from saibot.platform.jobs.nursery import Child, nursery
 
 LOOK_SECONDS = 0.05
-START_SECONDS = 120.0
-# Neither the database's address nor keys of a store are a worker's business: it reads and writes folders.
-_SECRET = ("SAIBOT_", "AWS_", "PG", "DATABASE_")
+TASKS_PER_WORKER = 200  # of one that stays
 
 
 @dataclass(frozen=True)
@@ -33,12 +28,15 @@ class Outcome:
 
 
 class WorkerProcess:
-    """Started when the first task comes; the same process serves further tasks until it is stopped or dies."""
+    """Forked when a task comes, and gone when it is done, with all that it had in memory.
+
+    Only one that has a GPU, or a cluster, at its disposal stays for the next task: to get hold of those takes long.
+    """
 
     def __init__(self, *, memory: int | None = None) -> None:
         """`memory` bounds the bytes that the process may allocate; files that it maps do not count."""
         self._memory = memory
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Child | None = None
         self._buffer = b""
         self.tasks = 0
         self.last_used = time.monotonic()
@@ -62,10 +60,7 @@ class WorkerProcess:
         """
         started = time.monotonic()
         try:
-            process = self._start()
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(task).encode() + b"\n")
-            process.stdin.flush()
+            self._begin(json.dumps(task).encode() + b"\n")
         except OSError:
             return self._death()
         self.tasks += 1
@@ -87,64 +82,55 @@ class WorkerProcess:
             message = json.loads(line)
             if "stage" in message:
                 progress(message["stage"], message["part"])
-            elif "done" in message:
+            if "stays" not in message:
+                continue
+            if not message["stays"] or self.tasks >= TASKS_PER_WORKER:
+                self.stop()
+            if "done" in message:
                 return Outcome("done", answer=message)
-            elif "refused" in message:
+            if "refused" in message:
                 return Outcome("failed", message["refused"])
-            elif "broken" in message:
-                hint = "Ask again; if it stays, tell the platform's admin the id of the search."
-                error = _error("internal", "the search failed by a mistake of the platform.", hint)
-                return Outcome("failed", error | {"details": {"problem": message["broken"], "at": message["at"]}})
+            hint = "Ask again; if it stays, tell the platform's admin the id of the search."
+            error = _error("internal", "the search failed by a mistake of the platform.", hint)
+            return Outcome("failed", error | {"details": {"problem": message["broken"], "at": message["at"]}})
 
     def pause(self) -> None:
         """Stand still until `go_on`; the system gives the process no time."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGSTOP)
+            self._process.signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
         if self._process is not None:
-            self._process.send_signal(signal.SIGCONT)
-
-    def stop_if_large(self, kept: int) -> None:
-        """End a process that holds more than this after a task: others may need it, and starting takes a second."""
-        if self.pid is not None and own_bytes(self.pid) > kept:
-            self.stop()
+            self._process.signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """End the process now; the next task starts another."""
-        process, self._process, self._buffer = self._process, None, b""
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
+        """End the process now; the next task has another."""
+        self._end(kill=True)
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        if self._process is None or self._process.poll() is not None:
-            self.stop()
+    def _begin(self, task: bytes) -> None:
+        try:
+            self._start().tell(task)
+        except OSError:
+            if not self.tasks:
+                raise
+            self.stop()  # it stayed, and died meanwhile
+            self._start().tell(task)
+
+    def _start(self) -> Child:
+        if self._process is None:
             self.tasks = 0
-            # No multiprocessing: it would run the caller's main module again. A group of its own, so that ctrl-C reaches the
-            # platform first; not a session of its own, among which Linux shares the processor whatever their niceness.
-            command = [sys.executable, "-m", "saibot.platform.jobs.worker"]
-            command += [str(self._memory)] if self._memory is not None else []
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                process_group=0,
-                env={name: value for name, value in os.environ.items() if not name.startswith(_SECRET)},
-            )
+            self._process = nursery().child(memory=self._memory)
         return self._process
+
+    def _end(self, *, kill: bool) -> int | None:
+        process, self._process, self._buffer = self._process, None, b""
+        return None if process is None else process.end(kill=kill)
 
     def _line(self) -> bytes | None:
         """The next line; None if there is none yet, empty if the process has ended."""
-        assert self._process is not None and self._process.stdout is not None
+        assert self._process is not None
         if b"\n" not in self._buffer:
-            handle = self._process.stdout.fileno()
+            handle = self._process.stdout
             with selectors.DefaultSelector() as ready:
                 ready.register(handle, selectors.EVENT_READ)
                 if not ready.select(LOOK_SECONDS):
@@ -159,13 +145,7 @@ class WorkerProcess:
         return line
 
     def _death(self) -> Outcome:
-        code = None
-        if self._process is not None:
-            try:
-                code = self._process.wait(timeout=5)
-            except subprocess.TimeoutExpired:
-                code = None
-        self.stop()
+        code = self._end(kill=False)
         how = "ended"
         if code is not None and code < 0:
             how = f"was killed by {signal.Signals(-code).name}"

@@ -24,10 +24,8 @@ from saibot.platform.storage.database import SQLAlchemyError
 from saibot.platform.storage.unavailable import is_away
 from saibot.wire.options import EngineName
 
-IDLE_SECONDS = 300.0  # then a worker's memory is given back
-TASKS_PER_WORKER = 200
+IDLE_SECONDS = 300.0  # then a worker that stays gives back what it holds
 LOOK_SECONDS = 2.0
-KEPT = 200 << 20  # bytes that a process may hold after a search; with compiled searches it has 100 to 150
 
 
 class Runner:
@@ -115,8 +113,6 @@ class Runner:
         code = None if outcome is None or outcome.error is None else outcome.error["code"]
         status = "put back" if outcome is None else outcome.status
         self._log.info("search", search=id, status=status, seconds=seconds, code=code)
-        if worker.tasks >= TASKS_PER_WORKER:
-            worker.stop()
         return True
 
     def _end(self, id: str, account: str, outcome: Outcome | None, seconds: float) -> None:
@@ -170,7 +166,6 @@ class Runner:
             return time.monotonic() - started
 
         outcome = worker.run(task, progress=progress, cancelled=cancelled, seconds=self._seconds, give_way=give_way)
-        worker.stop_if_large(KEPT)
         return None if outcome.status == "cancelled" and stopping else outcome
 
     def _rest(self, worker: WorkerProcess) -> None:

@@ -1,23 +1,26 @@
-"""A process that runs searches, or packs shards, one after the other: tasks come in as JSON lines, answers go out so.
+"""Processes that search, pack shards or read strangers' files: tasks come in as JSON lines, answers go out so.
 
-It ends when the platform does: a thread watches the input, which the platform holds open as long as it lives. Nothing but
-the answers leaves it: error messages of libraries may quote what they were handling.
+They are forked from one that has loaded everything (`main`; the platform's side of it is `nursery`). All end when the
+platform does: a thread watches the input, which the platform holds open as long as it lives. Nothing but the answers leaves
+them: error messages of libraries may quote what they were handling.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import queue
 import resource
+import socket
 import sys
 import threading
 import traceback
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from saibot.platform.freed_memory import return_what_is_freed
 
@@ -31,33 +34,76 @@ REMEMBERED_KEYS = 300_000  # of lists in a search; longer ones are read when the
 
 
 def main() -> None:
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    silence = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silence, 1)
-    os.dup2(silence, 2)
+    """The process that workers are forked from: asked for one, by a line that ends with the platform, it says its number."""
     os.nice(NICENESS)
     return_what_is_freed()
-    _limit_itself(int(sys.argv[1]) if len(sys.argv) > 1 else None)
+    load()
+    gc.collect()
+    gc.freeze()  # what is looked through for garbage is written to, and shared no longer
+    control = socket.socket(fileno=int(sys.argv[1]))
+    while True:
+        message, handles, _, _ = socket.recv_fds(control, 4096, 2)
+        if not message:
+            os._exit(0)
+        asked = json.loads(message)
+        if "ended" in asked:
+            control.send(json.dumps(_ended(asked["ended"])).encode())
+            continue
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            work(*handles, memory=asked["memory"])
+        for handle in handles:
+            os.close(handle)
+        control.send(json.dumps({"pid": pid}).encode())
+
+
+def _ended(child: int) -> dict[str, Any]:
+    try:
+        pid, status = os.waitpid(child, os.WNOHANG)
+    except ChildProcessError:  # of another process that was here before
+        return {"over": True, "code": None}
+    return {"over": bool(pid), "code": os.waitstatus_to_exitcode(status) if pid else None}
+
+
+def load() -> None:
+    """Everything that tasks need, once for all workers; what only a GPU or Spark needs is loaded where it is used."""
+    import numpy as np
+    import pyarrow as pa
+
+    from saibot.search.scored_sweep import compile_sweep
+
+    pa.array(np.zeros(1))  # looks for other libraries the first time
+    compile_sweep()
+
+
+def work(stdin: int, stdout: int, *, memory: int | None) -> NoReturn:
+    """One task after the other, until the platform has ended or stops this process."""
+    os.setpgid(0, 0)
+    os.dup2(stdin, 0)
+    answers = os.fdopen(os.dup(stdout), "w", encoding="utf-8")
+    os.close(stdin)
+    os.close(stdout)
+    _limit_itself(memory)
     tasks: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(tasks,), daemon=True).start()
-    import saibot.search  # noqa: F401  (loaded before the first task comes)
-
     _say(answers, {"ready": True})
     while True:
         task = json.loads(tasks.get())
         try:
             if "pack" in task:
-                _say(answers, pack(task["pack"]))
+                found = pack(task["pack"])
             elif "learn" in task:
-                _say(answers, learn(task["learn"]))
+                found = learn(task["learn"])
             elif "read" in task:
-                _say(answers, read(task["read"]))
+                found = read(task["read"])
             else:
-                _say(answers, run(task, lambda stage, part: _say(answers, {"stage": stage, "part": part})))
+                found = run(task, lambda stage, part: _say(answers, {"stage": stage, "part": part}))
         except Exception as problem:
             frames = traceback.extract_tb(problem.__traceback__)[-6:]
             places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
-            _say(answers, {"broken": type(problem).__name__, "at": places})
+            found = {"broken": type(problem).__name__, "at": places}
+        _say(answers, found | {"stays": "torch" in sys.modules or "pyspark" in sys.modules})
 
 
 def _limit_itself(memory: int | None) -> None:
@@ -82,13 +128,12 @@ def _say(answers: TextIO, message: dict[str, Any]) -> None:
 
 def pack(task: dict[str, Any]) -> dict[str, Any]:
     """Change the shards."""
-    packing = _packing(task["folder"])
+    from saibot.platform.packing import Packing
     from saibot.search.corpus import PreparedValues
 
     install = [PreparedValues(**one) for one in task["install"]]
     terms = {name: task[name] for name in ("add", "remove", "providers")}
-    answer: dict[str, Any] = packing.apply(**terms, install=install)
-    return answer | {"done": True}
+    return Packing(Path(task["folder"])).apply(**terms, install=install) | {"done": True}
 
 
 def learn(task: dict[str, Any]) -> dict[str, Any]:
@@ -113,13 +158,6 @@ def read(task: dict[str, Any]) -> dict[str, Any]:
         return read_here(**task) | {"done": True}
     except SaibotError as problem:
         return {"refused": error_document(problem)["error"]}
-
-
-@lru_cache(1)
-def _packing(folder: str) -> Any:
-    from saibot.platform.packing import Packing
-
-    return Packing(Path(folder))
 
 
 def run(task: dict[str, Any], progress: Any) -> dict[str, Any]:
