@@ -17,6 +17,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
 LINEAR, SQUARE = 5, 2  # columns of weights in the first pass over two rows: two own features and what goes with them
@@ -280,3 +281,10 @@ def _scored(
         coefficients[i] = coefficient
     for i in range(count):
         ranks[i] = 1.0 + lowers[i] if lowers[i] > 0.0 else gains[i] * (1.0 - 1e-9)
+
+
+def keep_no_more() -> None:
+    """What this process compiles from now on is its own: it may not write where others look for compiled kernels."""
+    for found in globals().values():
+        if isinstance(found, Dispatcher):
+            found._cache.disable()  # type: ignore[attr-defined]

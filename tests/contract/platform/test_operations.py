@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,30 @@ def test_a_worker_knows_no_secrets_and_allocates_no_more_than_it_may(monkeypatch
     assert b"SAIBOT_DATABASE" not in environment and b"AWS_SECRET" not in environment and b"PATH=" in environment
     assert any(line.startswith("Max data size") and str(1 << 30) in line for line in limits.splitlines())
     assert "NoNewPrivs:\t1" in status
+
+
+def test_a_worker_gets_processor_time_for_its_task_and_is_confined_before_it_begins(tmp_path: Path) -> None:
+    """Confined: its filter of system calls is there when the first word of a task is looked at."""
+    worker = WorkerProcess(memory=1 << 30)
+    try:
+        process = worker._start()
+        folder = tmp_path / "no corpus"
+        os.kill(process.pid, signal.SIGSTOP)
+        task = {"learn": {"folder": str(folder), "providers": {}, "teachers": []}, "seconds": 40}
+        process.tell(json.dumps(task).encode() + b"\n")
+        os.kill(process.pid, signal.SIGCONT)
+        said = b""
+        while b"stays" not in said:
+            said += os.read(process.stdout, 10_000)
+        limits = Path(f"/proc/{process.pid}/limits").read_text()
+        status = Path(f"/proc/{process.pid}/status").read_text()
+    finally:
+        worker.stop()
+    cpu = next(line.split() for line in limits.splitlines() if line.startswith("Max cpu time"))
+    assert 40 <= int(cpu[3]) <= 40 * (os.cpu_count() or 1) + 20
+    if sys.platform == "linux":
+        assert "Seccomp:\t2" in status
+        assert json.loads(said.splitlines()[-1]).get("broken"), "there is nothing to learn from"
 
 
 def test_a_server_that_is_about_to_stop_says_so_first_and_still_answers(fresh: Settings, start_in_process: Any) -> None:

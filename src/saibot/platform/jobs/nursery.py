@@ -82,8 +82,7 @@ class Nursery:
             with self._lock:
                 try:
                     found = self._ask({"memory": memory}, [to_read, to_write])
-                except OSError:
-                    self._end()  # it was killed: one more try, with another
+                except OSError:  # it was killed: one more try, with another
                     found = self._ask({"memory": memory}, [to_read, to_write])
             return Child(self, found["pid"], stdin, stdout)
         except BaseException:
@@ -104,7 +103,6 @@ class Nursery:
                 try:
                     found = self._ask({"ended": pid}, [])
                 except OSError:
-                    self._end()
                     return None
             if found["over"] or time.monotonic() > until:
                 code: int | None = found["code"]
@@ -125,13 +123,18 @@ class Nursery:
                     self._end()
 
     def _ask(self, message: dict[str, Any], handles: list[int]) -> dict[str, Any]:
+        """OSError where no answer comes; that process is done with then: a late answer would be taken for the next one."""
         if self._control is None:
             self._start()
         assert self._control is not None
-        socket.send_fds(self._control, [json.dumps(message).encode()], handles)
-        answer = self._control.recv(4096)
-        if not answer:
-            raise ConnectionResetError("the process that forks workers has ended")
+        try:
+            socket.send_fds(self._control, [json.dumps(message).encode()], handles)
+            answer = self._control.recv(4096)
+            if not answer:
+                raise ConnectionResetError("the process that forks workers has ended")
+        except OSError:
+            self._end()
+            raise
         found: dict[str, Any] = json.loads(answer)
         return found
 
@@ -142,7 +145,7 @@ class Nursery:
             # No multiprocessing: it would run the caller's main module again. A group of its own, so that ctrl-C reaches the
             # platform first; not a session of its own, among which Linux shares the processor whatever their niceness.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "saibot.platform.jobs.worker", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "saibot.platform.jobs.worker", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -60,7 +60,7 @@ class WorkerProcess:
         """
         started = time.monotonic()
         try:
-            self._begin(json.dumps(task).encode() + b"\n")
+            self._begin(json.dumps(task | {"seconds": seconds}).encode() + b"\n")
         except OSError:
             return self._death()
         self.tasks += 1

@@ -7,7 +7,6 @@ them: error messages of libraries may quote what they were handling.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
@@ -17,18 +16,18 @@ import socket
 import sys
 import threading
 import traceback
-from contextlib import suppress
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from saibot.platform.freed_memory import return_what_is_freed
+from saibot.platform.jobs.confinement import confine, give_up_privileges
 
 if TYPE_CHECKING:
     from saibot.wire import Result
 
 RETRIES = 5
-_NO_NEW_PRIVILEGES = 38  # as prctl(2) numbers it
 NICENESS = 15  # answering people goes before searching
 REMEMBERED_KEYS = 300_000  # of lists in a search; longer ones are read when they are needed, one at a time
 
@@ -74,22 +73,28 @@ def load() -> None:
     from saibot.search.scored_sweep import compile_sweep
 
     pa.array(np.zeros(1))  # looks for other libraries the first time
-    compile_sweep()
+    compile_sweep()  # what was compiled is kept here, in a place that workers cannot write to
 
 
 def work(stdin: int, stdout: int, *, memory: int | None) -> NoReturn:
-    """One task after the other, until the platform has ended or stops this process."""
+    """One task, or one after the other, until the platform has ended or stops this process."""
     os.setpgid(0, 0)
     os.dup2(stdin, 0)
     answers = os.fdopen(os.dup(stdout), "w", encoding="utf-8")
     os.close(stdin)
     os.close(stdout)
     _limit_itself(memory)
-    tasks: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=_listen, args=(tasks,), daemon=True).start()
     _say(answers, {"ready": True})
+    first = sys.stdin.readline()
+    if not first:
+        os._exit(0)
+    tasks: queue.Queue[str] = queue.Queue()
+    tasks.put(first)
+    _confine_itself(json.loads(first))  # before there is a second thread
+    threading.Thread(target=_listen, args=(tasks,), daemon=True).start()
     while True:
         task = json.loads(tasks.get())
+        _limit_processor(task["seconds"])
         try:
             if "pack" in task:
                 found = pack(task["pack"])
@@ -107,12 +112,30 @@ def work(stdin: int, stdout: int, *, memory: int | None) -> NoReturn:
 
 
 def _limit_itself(memory: int | None) -> None:
-    """So many bytes to allocate, files of a size, no cores left behind, and nothing gained by running another program."""
+    """So many bytes to allocate, no cores left behind, and nothing gained by running another program."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would hold what requesters sent
     if memory is not None:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    with suppress(OSError, AttributeError):  # Linux: no setuid program gives a worker more than it has
-        ctypes.CDLL(None).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    give_up_privileges()
+
+
+def _limit_processor(seconds: float) -> None:
+    """The platform ends a task after so many seconds. Should it not be there to do so, the system does, when all processors
+    have worked on it for so long."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = int(used.ru_utime + used.ru_stime + seconds * (os.cpu_count() or 1)) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+def _confine_itself(task: dict[str, Any]) -> None:
+    """To the folders of its task. One that searches on a GPU or a cluster talks to devices and other machines."""
+    if "read" in task:
+        facts = task["read"]
+        confine(looks_at=[facts["source"]], changes=[str(Path(facts["target"]).parent)])
+    elif "pack" in task or "learn" in task:
+        confine(looks_at=[], changes=[(task.get("pack") or task["learn"])["folder"]])
+    elif task["on"]["engine"] != "spark" and not (task["on"]["engine"] in ("gpu", "auto") and find_spec("torch")):
+        confine(looks_at=[task["corpus"]], changes=[task["folder"]])
 
 
 def _listen(tasks: queue.Queue[str]) -> None:

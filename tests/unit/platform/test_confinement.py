@@ -1,0 +1,116 @@
+"""A worker that was taken over sees the folders of its task, and nothing else of the machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from saibot.platform.jobs import confinement
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"), reason="Linux confines processes"
+)
+
+
+@pytest.fixture(scope="module")
+def has_landlock() -> bool:
+    import ctypes
+
+    return ctypes.CDLL(None).syscall(444, None, 0, 1) >= 2
+
+
+def attempt(work: Callable[[], object], *, looks_at: Path, changes: Path) -> str:
+    """What becomes of it in a process that confined itself: "done", or the error's name."""
+    to_read, to_write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            confinement.confine(looks_at=[str(looks_at)], changes=[str(changes)])
+            work()
+            said = "done"
+        except BaseException as problem:
+            said = type(problem).__name__
+        os.write(to_write, said.encode())
+        os._exit(0)
+    os.close(to_write)
+    with os.fdopen(to_read, "rb") as answer:
+        said = answer.read().decode()
+    os.waitpid(pid, 0)
+    return said
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> dict[str, Path]:
+    for name in ("corpus", "task", "elsewhere"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("content")
+    return {"looks_at": tmp_path / "corpus", "changes": tmp_path / "task"}
+
+
+def test_it_reads_the_corpus_and_writes_its_answer(places: dict[str, Path]) -> None:
+    corpus, task = places.values()
+    assert attempt(lambda: (corpus / "file").read_text(), **places) == "done"
+    assert attempt(lambda: (task / "file").write_text("more"), **places) == "done"
+    assert attempt(lambda: (task / "file").rename(task / "other"), **places) == "done"
+    assert attempt(lambda: __import__("wave"), **places) == "done"  # a module that nobody has loaded yet
+
+
+def test_it_changes_no_corpus_and_sees_no_other_file(places: dict[str, Path], has_landlock: bool) -> None:
+    if not has_landlock:
+        pytest.skip("this kernel has no Landlock")
+    corpus, _ = places.values()
+    other = corpus.parent / "elsewhere" / "file"
+    assert attempt(lambda: (corpus / "file").write_text("more"), **places) == "PermissionError"
+    assert attempt((corpus / "file").unlink, **places) == "PermissionError"
+    assert attempt(other.read_text, **places) == "PermissionError"
+    assert attempt(lambda: os.listdir(other.parent), **places) == "PermissionError"
+    assert attempt(lambda: os.listdir(Path.home()), **places) == "PermissionError"
+    assert (corpus / "file").read_text() == "content"
+
+
+def test_it_cannot_ask_the_platform_for_its_secrets_or_end_it(places: dict[str, Path], has_landlock: bool) -> None:
+    if not has_landlock:
+        pytest.skip("this kernel has no Landlock")
+    with subprocess.Popen(["sleep", "60"]) as stranger:  # as the platform is one: it did not confine itself
+        try:
+            assert attempt(Path(f"/proc/{stranger.pid}/environ").read_bytes, **places) == "PermissionError"
+            assert attempt(Path(f"/proc/{stranger.pid}/mem").read_bytes, **places) == "PermissionError"
+            if os.uname().release >= "6.12":
+                assert attempt(lambda: os.kill(stranger.pid, 9), **places) == "PermissionError"
+        finally:
+            stranger.kill()
+
+
+@pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM])
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_UNIX])
+def test_it_opens_no_connection(places: dict[str, Path], family: int, kind: int) -> None:
+    assert attempt(lambda: socket.socket(family, kind), **places) == "PermissionError"
+
+
+def test_it_starts_no_program(places: dict[str, Path]) -> None:
+    assert attempt(lambda: os.execv("/bin/true", ["true"]), **places) == "PermissionError"
+
+
+def test_threads_that_come_later_are_confined_as_well(places: dict[str, Path]) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    def work() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(socket.socket, socket.AF_INET).result()
+
+    assert attempt(work, **places) == "PermissionError"
+
+
+def test_nothing_else_stops_any_of_this(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests above see the confinement, not the machine they run on."""
+    monkeypatch.setattr(confinement, "confine", lambda **_: None)
+    other = places["looks_at"].parent / "elsewhere" / "file"
+    assert attempt(other.read_text, **places) == "done"
+    assert attempt(lambda: socket.socket(socket.AF_INET), **places) == "done"
