@@ -27,17 +27,19 @@ SECONDS = 120.0
 
 def read_elsewhere(source: Path, kind: str, **facts: Any) -> tuple[pa.Buffer, dict[str, Any]]:
     """What is in a file, written anew and mapped into memory, under no name any more; and what was said of it."""
-    target = source.with_name(f"{source.name}.read")
-    try:
+    # A folder of its own: the process that reads may write there, and should see nobody else's file.
+    with tempfile.TemporaryDirectory(prefix="read-", dir=source.parent) as folder:
+        target = Path(folder) / "file"
         answer = _run(kind, source=str(source), target=str(target), **facts)
         return mapped(str(target)), answer
-    finally:
-        target.unlink(missing_ok=True)
 
 
 def write_csv_elsewhere(source: Path, target: Path) -> None:
     """The file of a key domain as CSV."""
-    _run("csv", source=str(source), target=str(target))
+    with tempfile.TemporaryDirectory(prefix="read-", dir=target.parent) as folder:
+        made = Path(folder) / "file"
+        _run("csv", source=str(source), target=str(made))
+        made.replace(target)
 
 
 @contextmanager

@@ -432,7 +432,10 @@ class Platform:
 def _emptied(folder: Path) -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     for path in folder.iterdir():  # of a platform that was killed
-        path.unlink(missing_ok=True)
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
     return folder
 
 

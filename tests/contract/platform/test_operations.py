@@ -71,14 +71,14 @@ def test_a_worker_gets_processor_time_for_its_task_and_is_confined_before_it_beg
         process.tell(json.dumps(task).encode() + b"\n")
         os.kill(process.pid, signal.SIGCONT)
         said = b""
-        while b"stays" not in said:
+        while b"over" not in said:
             said += os.read(process.stdout, 10_000)
         limits = Path(f"/proc/{process.pid}/limits").read_text()
         status = Path(f"/proc/{process.pid}/status").read_text()
     finally:
         worker.stop()
     cpu = next(line.split() for line in limits.splitlines() if line.startswith("Max cpu time"))
-    assert 40 <= int(cpu[3]) <= 40 * (os.cpu_count() or 1) + 20
+    assert 40 <= int(cpu[3]) <= 40 * (os.cpu_count() or 1) + 20 and cpu[3] == cpu[4], "for good"
     if sys.platform == "linux":
         assert "Seccomp:\t2" in status
         assert json.loads(said.splitlines()[-1]).get("broken"), "there is nothing to learn from"

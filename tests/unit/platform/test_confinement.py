@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import resource
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -82,8 +86,13 @@ def test_it_cannot_ask_the_platform_for_its_secrets_or_end_it(places: dict[str, 
         try:
             assert attempt(Path(f"/proc/{stranger.pid}/environ").read_bytes, **places) == "PermissionError"
             assert attempt(Path(f"/proc/{stranger.pid}/mem").read_bytes, **places) == "PermissionError"
-            if os.uname().release >= "6.12":
-                assert attempt(lambda: os.kill(stranger.pid, 9), **places) == "PermissionError"
+            assert attempt(lambda: os.kill(stranger.pid, 9), **places) == "PermissionError"
+            assert attempt(lambda: signal.pidfd_send_signal(os.pidfd_open(stranger.pid), 9), **places) == "PermissionError"
+            assert attempt(lambda: os.sched_setaffinity(stranger.pid, {0}), **places) == "PermissionError"
+            assert attempt(lambda: os.setpriority(os.PRIO_PROCESS, stranger.pid, 19), **places) == "PermissionError"
+            limit = partial(resource.prlimit, stranger.pid, resource.RLIMIT_CPU, (0, 0))
+            assert attempt(limit, **places) == "PermissionError"
+            assert stranger.poll() is None
         finally:
             stranger.kill()
 
@@ -92,6 +101,41 @@ def test_it_cannot_ask_the_platform_for_its_secrets_or_end_it(places: dict[str, 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_UNIX])
 def test_it_opens_no_connection(places: dict[str, Path], family: int, kind: int) -> None:
     assert attempt(lambda: socket.socket(family, kind), **places) == "PermissionError"
+
+
+def test_it_goes_on_with_its_own_affairs(places: dict[str, Path]) -> None:
+    assert attempt(lambda: os.kill(os.getpid(), 0), **places) == "done"
+    assert attempt(lambda: resource.setrlimit(resource.RLIMIT_CPU, (100, 100)), **places) == "done"
+    assert attempt(lambda: signal.pthread_kill(threading.get_ident(), 0), **places) == "done"
+
+
+def test_it_keeps_no_power_of_root_but_over_files(places: dict[str, Path]) -> None:
+    def look() -> None:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        held = int(next(line.split()[1] for line in lines if line.startswith("CapEff")), 16)
+        assert held & ~0b11110 == 0
+
+    assert attempt(look, **places) == "done"
+
+
+def test_a_path_that_is_none_does_not_open_the_others(
+    places: dict[str, Path], monkeypatch: pytest.MonkeyPatch, has_landlock: bool
+) -> None:
+    if not has_landlock:
+        pytest.skip("this kernel has no Landlock")
+    monkeypatch.setattr(sys, "path", [*sys.path, "/etc/passwd/x", "/nowhere/at/all"])
+    assert attempt((places["looks_at"].parent / "elsewhere" / "file").read_text, **places) == "PermissionError"
+
+
+def test_what_the_system_does_not_do_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise OSError
+
+    for part in ("_drop_powers", "_refuse_calls"):
+        monkeypatch.setattr(confinement, part, fails)
+    monkeypatch.setattr(confinement, "_keep_to_files", lambda *_: None)
+    monkeypatch.setattr(confinement, "give_up_privileges", lambda: None)  # this process keeps its own
+    assert confinement.confine(looks_at=[], changes=[]) == ["powers", "calls"]
 
 
 def test_it_starts_no_program(places: dict[str, Path]) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 _NO_NEW_PRIVILEGES, _SET_FILTER, _FILTER = 38, 22, 2  # as prctl(2) and seccomp(2) number them
 _CREATE_RULES, _ADD_RULE, _RESTRICT = 444, 445, 446  # the same numbers on every processor
 _BELOW_PATH = 1
+_OVER_FILES = 0b11110  # CAP_DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER and FSETID, as capabilities(7) has them
 
 # Rights as landlock(7) numbers them: those of a file, those to look, and by version of the interface all there are.
 _EXECUTE, _WRITE, _READ, _LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -31,13 +32,52 @@ _CHANGE = ((1 << 15) - 1) & ~(
     _EXECUTE | (1 << 6) | (1 << 9) | (1 << 10) | (1 << 11) | (1 << 12)
 )  # no devices, sockets, links
 
-# By processor: how the kernel calls it, and its numbers for socket, execve, execveat, ptrace, process_vm_readv and _writev,
-# pidfd_getfd, bpf, io_uring_setup, unshare.
-_CALLS = {
-    "x86_64": (0xC000003E, (41, 59, 322, 101, 310, 311, 438, 321, 425, 272)),
-    "aarch64": (0xC00000B7, (198, 221, 281, 117, 270, 271, 438, 280, 425, 97)),
+# Calls that are refused, and those that are refused for any process but this one, which their first argument names (0 is
+# this one, too): their numbers on either processor.
+_REFUSED = {
+    "socket": (41, 198),
+    "execve": (59, 221),
+    "execveat": (322, 281),
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "pidfd_getfd": (438, 438),
+    "pidfd_send_signal": (424, 424),
+    "process_madvise": (440, 440),
+    "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
+    "setns": (308, 268),
+    "unshare": (272, 97),
+    "mount": (165, 40),
+    "move_mount": (429, 429),
+    "chroot": (161, 51),
+    "pivot_root": (155, 41),
+    "bpf": (321, 280),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "keyctl": (250, 219),
+    "open_by_handle_at": (304, 265),
 }
+_REFUSED_FOR_OTHERS = {
+    "prlimit64": (302, 261),
+    "sched_setaffinity": (203, 122),
+    "sched_setscheduler": (144, 119),
+    "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274),
+    "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+    "kill": (62, 129),
+    "tgkill": (234, 131),
+    "tkill": (200, 130),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+}
+_PROCESSORS = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # which of the numbers, and how the kernel calls it
 _LOAD_WORD, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_CALL, _PROCESSOR, _FIRST_ARGUMENT = 0, 4, 16  # where the kernel says so, in bytes; both processors' low word comes first
 _KILL, _REFUSE, _ALLOW = 0x80000000, 0x00050000 | 1, 0x7FFF0000  # the process; the call, as not permitted
 _OTHER_NUMBERS = 0x40000000  # x86-64's second way to number its calls
 
@@ -64,14 +104,36 @@ def give_up_privileges() -> None:
         ctypes.CDLL(None).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
 
 
-def confine(*, looks_at: Iterable[str], changes: Iterable[str]) -> None:
+def confine(*, looks_at: Iterable[str], changes: Iterable[str]) -> list[str]:
     """From now on this process sees those paths and what Python is made of, and changes the latter ones; it starts no
-    program, opens no connection, and touches no process that is not confined with it."""
+    program, opens no connection, and touches no process that is not confined with it. What of it the system does not do."""
     give_up_privileges()
-    with suppress(OSError, AttributeError):
-        _keep_to_files(_code(), looks_at, changes)
-    with suppress(OSError, AttributeError):
-        _refuse_calls()
+    lacking = []
+    for what, work in (
+        ("powers", _drop_powers),
+        ("files", lambda: _keep_to_files(_code(), looks_at, changes)),
+        ("calls", _refuse_calls),
+    ):
+        try:
+            work()
+        except (OSError, AttributeError):
+            lacking.append(what)
+    return lacking
+
+
+def _drop_powers() -> None:
+    """Those of root over whatever is not a file: files have owners that root may have to pass over, and rules below."""
+    if os.geteuid() != 0:
+        return
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    ask, give = {"x86_64": (125, 126), "aarch64": (90, 91)}.get(platform.machine(), (-1, -1))
+    this = ctypes.create_string_buffer(struct.pack("=Ii", 0x20080522, 0))
+    held = ctypes.create_string_buffer(24)
+    if call(ask, this, held):
+        raise OSError(ctypes.get_errno(), "nobody knows which powers this has")
+    kept = struct.unpack_from("=6I", held)[1] & _OVER_FILES
+    if call(give, this, struct.pack("=6I", kept, kept, 0, 0, 0, 0)):
+        raise OSError(ctypes.get_errno(), "powers are kept")
 
 
 def _code() -> set[str]:
@@ -82,7 +144,7 @@ def _keep_to_files(code: Iterable[str], looks_at: Iterable[str], changes: Iterab
     call = ctypes.CDLL(None, use_errno=True).syscall
     version = call(_CREATE_RULES, None, 0, 1)
     if version < 2:  # the first one lets nobody move a file from one folder to another
-        return
+        raise OSError(ctypes.get_errno(), "no rules here")
     all_rights = _RIGHTS[min(version, max(_RIGHTS))]
     connections, others = 3 if version >= 4 else 0, 3 if version >= 6 else 0
     told = struct.pack("=QQQ", all_rights, connections, others)[: 8 if version < 4 else 16 if version < 6 else 24]
@@ -96,7 +158,7 @@ def _keep_to_files(code: Iterable[str], looks_at: Iterable[str], changes: Iterab
             (changes, _LOOK | _CHANGE),
         ):
             for path in paths:
-                with suppress(FileNotFoundError):
+                with suppress(OSError):  # whatever is not allowed is refused
                     _allow(call, rules, path, rights & all_rights)
         if call(_RESTRICT, rules, 0):
             raise OSError(ctypes.get_errno(), "not confined")
@@ -114,21 +176,35 @@ def _allow(call: Any, rules: int, path: str, rights: int) -> None:
 
 
 def _refuse_calls() -> None:
+    if platform.machine() not in _PROCESSORS:
+        raise OSError("an unknown processor")
+    program = _filter(os.getpid(), *_PROCESSORS[platform.machine()])
+    held = ctypes.create_string_buffer(program)
+    told = struct.pack("@HP", len(program) // 8, ctypes.addressof(held))
+    if ctypes.CDLL(None).prctl(_SET_FILTER, _FILTER, told, 0, 0):
+        raise OSError("no filter of calls")
+
+
+def _filter(this_process: int, which: int, processor: int) -> bytes:
     """A program for the kernel, which decides before every system call: 8 bytes an instruction, jumps are counted on from
     the next one."""
-    machine, refused = _CALLS.get(platform.machine(), (None, ()))
-    if machine is None:
-        return
+    refused = [numbers[which] for numbers in _REFUSED.values()]
+    others = [numbers[which] for numbers in _REFUSED_FOR_OTHERS.values()]
+    rest = 1 + len(refused) + len(others)  # instructions up to the first answer
     steps = [
-        (_LOAD_WORD, 0, 0, 4),  # which processor's numbers these are
-        (_JUMP_IF_EQUAL, 1, 0, machine),
+        (_LOAD_WORD, 0, 0, _PROCESSOR),  # which processor's numbers these are
+        (_JUMP_IF_EQUAL, 1, 0, processor),
         (_RETURN, 0, 0, _KILL),
-        (_LOAD_WORD, 0, 0, 0),  # the number of the call
-        (_JUMP_IF_AT_LEAST, len(refused) + 1, 0, _OTHER_NUMBERS),
-        *((_JUMP_IF_EQUAL, len(refused) - at, 0, number) for at, number in enumerate(refused)),
+        (_LOAD_WORD, 0, 0, _CALL),
+        (_JUMP_IF_AT_LEAST, rest, 0, _OTHER_NUMBERS),
+        *((_JUMP_IF_EQUAL, rest - 1 - at, 0, number) for at, number in enumerate(refused)),
+        *((_JUMP_IF_EQUAL, rest - len(refused) - at, 0, number) for at, number in enumerate(others)),
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _REFUSE),
+        (_LOAD_WORD, 0, 0, _FIRST_ARGUMENT),  # for others
+        (_JUMP_IF_EQUAL, 2, 0, 0),
+        (_JUMP_IF_EQUAL, 1, 0, this_process),
+        (_RETURN, 0, 0, _REFUSE),
+        (_RETURN, 0, 0, _ALLOW),
     ]
-    program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
-    told = struct.pack("@HP", len(steps), ctypes.addressof(program))
-    ctypes.CDLL(None).prctl(_SET_FILTER, _FILTER, told, 0, 0)
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)

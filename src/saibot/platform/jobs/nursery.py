@@ -9,20 +9,29 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 START_SECONDS = 120.0  # to load and, on a machine that never searched before, to compile
+ANSWER_SECONDS = 20.0  # once it has loaded
 END_SECONDS = 5.0
-# Neither the database's address nor keys of a store are a worker's business: it reads and writes folders.
-_SECRET = ("SAIBOT_", "AWS_", "PG", "DATABASE_")
+LOOK_SECONDS = 0.05
+# A worker reads and writes folders: it is told where programs and libraries are, and nothing else that this process knows.
+_PASSED_ON = tuple(
+    ["PATH", "HOME", "LANG", "LC_", "TZ", "TMPDIR", "XDG_CACHE_HOME", "LD_LIBRARY_PATH", "MALLOC_", "VIRTUAL_ENV", "PYTHON", "NUMBA_", "OMP_", "OPENBLAS_", "MKL_", "CUDA_", "NVIDIA_", "TORCH_", "TRITON_", "JAVA_", "SPARK_", "PYSPARK_", "HADOOP_"]
+)
+
+
+class GivenUp(Exception):
+    """Whoever asked does not wait any longer."""
 
 
 class Child:
@@ -68,46 +77,54 @@ class Nursery:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._has_answered = False
+        self._asked = 0
         self._users = 0
 
     @property
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
-    def child(self, *, memory: int | None) -> Child:
+    def child(self, *, memory: int | None, given_up: Callable[[], bool] = lambda: False) -> Child:
         """`memory` bounds the bytes that it may allocate; files that it maps do not count. OSError where none comes."""
-        to_read, stdin = os.pipe()
-        stdout, to_write = os.pipe()
         try:
-            with self._lock:
-                try:
-                    found = self._ask({"memory": memory}, [to_read, to_write])
-                except OSError:  # it was killed: one more try, with another
-                    found = self._ask({"memory": memory}, [to_read, to_write])
-            return Child(self, found["pid"], stdin, stdout)
-        except BaseException:
-            os.close(stdin)
-            os.close(stdout)
-            raise
+            return self._child(memory, given_up)
+        except ConnectionError:  # the process that forks was killed, or hangs: one more try, with another
+            return self._child(memory, given_up)
+
+    def _child(self, memory: int | None, given_up: Callable[[], bool]) -> Child:
+        # Lines of its own for each try: should a worker come of one that failed, it finds its input at an end.
+        ours: list[int] = []
+        theirs: list[int] = []
+        try:
+            for end, other in ((theirs, ours), (ours, theirs)):
+                reading, writing = os.pipe()
+                end.append(reading)
+                other.append(writing)
+            found = self._ask({"memory": memory}, theirs, given_up)
+            if "error" in found:
+                raise OSError(found["error"], os.strerror(found["error"]))
+            stdin, stdout = ours
+            child = Child(self, found["pid"], stdin, stdout)
+            ours = []
+            return child
         finally:
-            os.close(to_read)
-            os.close(to_write)
+            for handle in (*ours, *theirs):
+                os.close(handle)
 
     def code_of(self, pid: int, seconds: float) -> int | None:
         """How a child ended, as `subprocess` says it; None where it has not, or nobody knows."""
         until = time.monotonic() + seconds
-        while True:
-            with self._lock:
-                if self._control is None:
-                    return None
-                try:
-                    found = self._ask({"ended": pid}, [])
-                except OSError:
-                    return None
+        while self._control is not None:
+            try:
+                found = self._ask({"ended": pid}, [], lambda: time.monotonic() > until)
+            except (OSError, GivenUp):
+                return None
             if found["over"] or time.monotonic() > until:
                 code: int | None = found["code"]
                 return code
             time.sleep(0.005)
+        return None
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -122,38 +139,59 @@ class Nursery:
                 if not self._users:
                     self._end()
 
-    def _ask(self, message: dict[str, Any], handles: list[int]) -> dict[str, Any]:
-        """OSError where no answer comes; that process is done with then: a late answer would be taken for the next one."""
-        if self._control is None:
-            self._start()
-        assert self._control is not None
+    def _ask(self, message: dict[str, Any], handles: list[int], given_up: Callable[[], bool]) -> dict[str, Any]:
+        """OSError, or GivenUp, where no answer comes. One that comes later is known by its number, and is nobody's."""
+        while not self._lock.acquire(timeout=LOOK_SECONDS):
+            if given_up():
+                raise GivenUp
         try:
-            socket.send_fds(self._control, [json.dumps(message).encode()], handles)
-            answer = self._control.recv(4096)
-            if not answer:
-                raise ConnectionResetError("the process that forks workers has ended")
-        except OSError:
+            if self._control is None:
+                self._start()
+            assert self._control is not None
+            self._asked += 1
+            socket.send_fds(self._control, [json.dumps(message | {"number": self._asked}).encode()], handles)
+            until = time.monotonic() + (ANSWER_SECONDS if self._has_answered else START_SECONDS)
+            ready = select.poll()
+            ready.register(self._control, select.POLLIN)
+            while True:
+                if ready.poll(1000 * LOOK_SECONDS):
+                    answer = self._control.recv(4096)
+                    if not answer:
+                        raise ConnectionResetError("the process that forks workers has ended")
+                    self._has_answered = True
+                    found: dict[str, Any] = json.loads(answer)
+                    if found["number"] == self._asked:
+                        return found
+                elif given_up():
+                    raise GivenUp
+                elif time.monotonic() > until:
+                    raise ConnectionAbortedError("the process that forks workers does not answer")
+        except OSError as problem:
             self._end()
-            raise
-        found: dict[str, Any] = json.loads(answer)
-        return found
+            raise ConnectionResetError(str(problem)) from problem
+        finally:
+            self._lock.release()
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.settimeout(START_SECONDS)
         with theirs:
-            # No multiprocessing: it would run the caller's main module again. A group of its own, so that ctrl-C reaches the
-            # platform first; not a session of its own, among which Linux shares the processor whatever their niceness.
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "saibot.platform.jobs.worker", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                process_group=0,
-                env={name: value for name, value in os.environ.items() if not name.startswith(_SECRET)},
-            )
-        self._control = ours
+            try:
+                # No multiprocessing: it would run the caller's main module again. Nor what lies in the working folder (-P).
+                # A group of its own, so that ctrl-C reaches the platform first; not a session of its own, among which Linux
+                # shares the processor whatever their niceness.
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "saibot.platform.jobs.worker", str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    process_group=0,
+                    env={name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)},
+                )
+            except BaseException:
+                ours.close()
+                raise
+        self._control, self._has_answered = ours, False
 
     def _end(self) -> None:
         """Its children go on: each has a line of its own to this process."""

@@ -9,12 +9,14 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, Literal
 
-from saibot.platform.jobs.nursery import Child, nursery
+from saibot.platform.jobs.nursery import Child, GivenUp, nursery
 
 LOOK_SECONDS = 0.05
 TASKS_PER_WORKER = 200  # of one that stays
+LONGEST_LINE = 4 << 20  # that a worker says; more is a mistake, or a worker that was taken over
 
 
 @dataclass(frozen=True)
@@ -30,16 +32,18 @@ class Outcome:
 class WorkerProcess:
     """Forked when a task comes, and gone when it is done, with all that it had in memory.
 
-    Only one that has a GPU, or a cluster, at its disposal stays for the next task: to get hold of those takes long.
+    Only where it `may_stay`, and has got hold of a GPU or a cluster, which takes long, is it there for the next task. What
+    it says is not to be believed: it may have been taken over by what it read.
     """
 
-    def __init__(self, *, memory: int | None = None) -> None:
+    def __init__(self, *, memory: int | None = None, may_stay: bool = False) -> None:
         """`memory` bounds the bytes that the process may allocate; files that it maps do not count."""
-        self._memory = memory
+        self._memory, self._may_stay = memory, may_stay
         self._process: Child | None = None
         self._buffer = b""
         self.tasks = 0
         self.last_used = time.monotonic()
+        self.not_confined: list[str] = []  # what the system does not do to confine it, as far as is known
 
     @property
     def pid(self) -> int | None:
@@ -58,41 +62,50 @@ class WorkerProcess:
 
         `give_way` is called again and again, and says for how many seconds the process stood still since; they do not count.
         """
-        started = time.monotonic()
+        until = time.monotonic() + seconds
+        told = task | {"seconds": seconds} | ({"stays": True} if self._may_stay else {})
+        outcome = None
         try:
-            self._begin(json.dumps(task | {"seconds": seconds}).encode() + b"\n")
+            self._begin(json.dumps(told).encode() + b"\n", lambda: cancelled() or time.monotonic() > until)
+            while outcome is None:
+                if cancelled():
+                    return Outcome("cancelled")
+                until += give_way()
+                if time.monotonic() > until:
+                    return _too_long(seconds)
+                line = self._line()
+                if line is not None:
+                    outcome = self._death() if line == b"" else self._heard(line, progress)
+        except GivenUp:
+            return Outcome("cancelled") if cancelled() else _too_long(seconds)
         except OSError:
             return self._death()
-        self.tasks += 1
-        while True:
-            if cancelled():
-                self.stop()
-                return Outcome("cancelled")
-            started += give_way()
-            if time.monotonic() - started > seconds:
-                self.stop()
-                hint = "Search with fewer steps or without hops, or ask the platform's admin for more time."
-                return Outcome("failed", _error("too_long", f"the search took longer than {seconds:g} s.", hint))
-            line = self._line()
-            if line is None:
-                continue
-            if line == b"":
-                return self._death()
+        finally:
             self.last_used = time.monotonic()
-            message = json.loads(line)
-            if "stage" in message:
-                progress(message["stage"], message["part"])
-            if "stays" not in message:
-                continue
-            if not message["stays"] or self.tasks >= TASKS_PER_WORKER:
+            if outcome is None:  # whatever it does, nobody waits for it, or it does not say what workers say
                 self.stop()
-            if "done" in message:
-                return Outcome("done", answer=message)
-            if "refused" in message:
-                return Outcome("failed", message["refused"])
-            hint = "Ask again; if it stays, tell the platform's admin the id of the search."
-            error = _error("internal", "the search failed by a mistake of the platform.", hint)
-            return Outcome("failed", error | {"details": {"problem": message["broken"], "at": message["at"]}})
+        return outcome
+
+    def _heard(self, line: bytes, progress: Callable[[str, float | None], None]) -> Outcome | None:
+        """How the task ended, if this line says so."""
+        message = _message(line)
+        if message is None:
+            self.stop()
+            return Outcome("failed", _broken({}))
+        if "not_confined" in message:
+            self.not_confined = [str(part) for part in message["not_confined"]]
+        if "stage" in message:
+            progress(message["stage"], message["part"])
+        if "over" not in message:
+            return None
+        self.tasks += 1
+        if not (self._may_stay and message["holds_much"]) or self.tasks >= TASKS_PER_WORKER:
+            self.stop()
+        if "done" in message:
+            return Outcome("done", answer=message)
+        if "refused" in message:
+            return Outcome("failed", message["refused"])
+        return Outcome("failed", _broken({"problem": message["broken"], "at": message["at"]}))
 
     def pause(self) -> None:
         """Stand still until `go_on`; the system gives the process no time."""
@@ -107,19 +120,19 @@ class WorkerProcess:
         """End the process now; the next task has another."""
         self._end(kill=True)
 
-    def _begin(self, task: bytes) -> None:
+    def _begin(self, task: bytes, given_up: Callable[[], bool]) -> None:
         try:
-            self._start().tell(task)
+            self._start(given_up).tell(task)
         except OSError:
             if not self.tasks:
                 raise
             self.stop()  # it stayed, and died meanwhile
-            self._start().tell(task)
+            self._start(given_up).tell(task)
 
-    def _start(self) -> Child:
+    def _start(self, given_up: Callable[[], bool] = lambda: False) -> Child:
         if self._process is None:
             self.tasks = 0
-            self._process = nursery().child(memory=self._memory)
+            self._process = nursery().child(memory=self._memory, given_up=given_up)
         return self._process
 
     def _end(self, *, kill: bool) -> int | None:
@@ -136,10 +149,10 @@ class WorkerProcess:
                 if not ready.select(LOOK_SECONDS):
                     return None
             part = os.read(handle, 1 << 16)
-            if not part:
+            if not part or len(self._buffer) > LONGEST_LINE:
                 return b""
             self._buffer += part
-            if b"\n" not in self._buffer:
+            if b"\n" not in part:
                 return None
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
@@ -151,6 +164,37 @@ class WorkerProcess:
             how = f"was killed by {signal.Signals(-code).name}"
         hint = "Ask again. If it happens again the search may need more memory than the platform has."
         return Outcome("failed", _error("worker_died", f"the process of this search {how}.", hint), died=True)
+
+
+def _message(line: bytes) -> dict[str, Any] | None:
+    """What a line says, if it is what workers say."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    shapes: dict[str, Any] = {"stage": str, "part": (int, float, NoneType), "not_confined": list, "holds_much": bool}
+    shapes |= {"refused": dict, "broken": str, "at": list, "over": bool}
+    sound = all(isinstance(found[name], shape) for name, shape in shapes.items() if name in found)
+    sound &= ("stage" in found) == ("part" in found)
+    if "over" in found:
+        sound &= "holds_much" in found and ("done" in found or "refused" in found or found.keys() >= {"broken", "at"})
+    return found if sound and _is_an_error(found.get("refused")) else None
+
+
+def _is_an_error(found: dict[str, Any] | None) -> bool:
+    return found is None or (found.keys() >= {"code", "message", "hint", "details"} and isinstance(found["message"], str))
+
+
+def _too_long(seconds: float) -> Outcome:
+    hint = "Search with fewer steps or without hops, or ask the platform's admin for more time."
+    return Outcome("failed", _error("too_long", f"the search took longer than {seconds:g} s.", hint))
+
+
+def _broken(details: dict[str, Any]) -> dict[str, Any]:
+    hint = "Ask again; if it stays, tell the platform's admin the id of the search."
+    return _error("internal", "the search failed by a mistake of the platform.", hint) | {"details": details}
 
 
 def _error(code: str, message: str, hint: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,40 +30,68 @@ if TYPE_CHECKING:
 
 RETRIES = 5
 NICENESS = 15  # answering people goes before searching
+REMEMBERED_CHILDREN = 1000
+FIRST_TO_GO = 500  # of 1000, added to what the system thinks itself
+LARGEST_FILE = 4 << 30  # that is written of what one stranger sent
 REMEMBERED_KEYS = 300_000  # of lists in a search; longer ones are read when they are needed, one at a time
 
 
 def main() -> None:
     """The process that workers are forked from: asked for one, by a line that ends with the platform, it says its number."""
-    os.nice(NICENESS)
     return_what_is_freed()
     load()
+    os.nice(NICENESS)  # from here on: whoever waits for the first worker should not wait for everybody else
     gc.collect()
     gc.freeze()  # what is looked through for garbage is written to, and shared no longer
     control = socket.socket(fileno=int(sys.argv[1]))
+    codes: dict[int, int] = {}  # of children that have ended
     while True:
         message, handles, _, _ = socket.recv_fds(control, 4096, 2)
         if not message:
             os._exit(0)
         asked = json.loads(message)
+        _reap(codes)
         if "ended" in asked:
-            control.send(json.dumps(_ended(asked["ended"])).encode())
-            continue
-        pid = os.fork()
-        if pid == 0:
-            control.close()
-            work(*handles, memory=asked["memory"])
+            answer = _ended(asked["ended"], codes)
+        else:
+            answer = _forked(control, handles, memory=asked["memory"])
         for handle in handles:
             os.close(handle)
-        control.send(json.dumps({"pid": pid}).encode())
+        control.send(json.dumps(answer | {"number": asked["number"]}).encode())
 
 
-def _ended(child: int) -> dict[str, Any]:
+def _forked(control: socket.socket, handles: list[int], *, memory: int | None) -> dict[str, Any]:
+    """A new worker's number, or why the system gives none."""
     try:
-        pid, status = os.waitpid(child, os.WNOHANG)
-    except ChildProcessError:  # of another process that was here before
+        pid = os.fork()
+    except OSError as problem:
+        return {"error": problem.errno}
+    if pid == 0:
+        control.close()
+        work(*handles, memory=memory)
+    return {"pid": pid}
+
+
+def _reap(codes: dict[int, int]) -> None:
+    """How each child ended that has; of the last ones, for nobody may ask for some."""
+    with suppress(ChildProcessError):  # there is none
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            codes[pid] = os.waitstatus_to_exitcode(status)
+    while len(codes) > REMEMBERED_CHILDREN:
+        del codes[next(iter(codes))]
+
+
+def _ended(child: int, codes: dict[int, int]) -> dict[str, Any]:
+    if child in codes:
+        return {"over": True, "code": codes.pop(child)}
+    try:
+        os.kill(child, 0)  # of another process that was here before
+    except ProcessLookupError:
         return {"over": True, "code": None}
-    return {"over": bool(pid), "code": os.waitstatus_to_exitcode(status) if pid else None}
+    return {"over": False, "code": None}
 
 
 def load() -> None:
@@ -90,11 +119,13 @@ def work(stdin: int, stdout: int, *, memory: int | None) -> NoReturn:
         os._exit(0)
     tasks: queue.Queue[str] = queue.Queue()
     tasks.put(first)
-    _confine_itself(json.loads(first))  # before there is a second thread
+    lacking = _confine_itself(json.loads(first))  # before there is a second thread
+    if lacking:
+        _say(answers, {"not_confined": lacking})
     threading.Thread(target=_listen, args=(tasks,), daemon=True).start()
     while True:
         task = json.loads(tasks.get())
-        _limit_processor(task["seconds"])
+        _limit_processor(task["seconds"], for_good="stays" not in task)
         try:
             if "pack" in task:
                 found = pack(task["pack"])
@@ -108,34 +139,45 @@ def work(stdin: int, stdout: int, *, memory: int | None) -> NoReturn:
             frames = traceback.extract_tb(problem.__traceback__)[-6:]
             places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
             found = {"broken": type(problem).__name__, "at": places}
-        _say(answers, found | {"stays": "torch" in sys.modules or "pyspark" in sys.modules})
+        _say(answers, found | {"over": True, "holds_much": "torch" in sys.modules or "pyspark" in sys.modules})
 
 
 def _limit_itself(memory: int | None) -> None:
-    """So many bytes to allocate, no cores left behind, and nothing gained by running another program."""
+    """So many bytes to allocate, no cores left behind, the first to go where the machine's memory ends, and nothing gained
+    by running another program."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # it would hold what requesters sent
     if memory is not None:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(str(FIRST_TO_GO))
     give_up_privileges()
 
 
-def _limit_processor(seconds: float) -> None:
+def _limit_processor(seconds: float, *, for_good: bool) -> None:
     """The platform ends a task after so many seconds. Should it not be there to do so, the system does, when all processors
     have worked on it for so long."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    most = int(used.ru_utime + used.ru_stime + seconds * (os.cpu_count() or 1)) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+    most = int(min(used.ru_utime + used.ru_stime + seconds * (os.cpu_count() or 1), 1e9)) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most if for_good else resource.RLIM_INFINITY))
 
 
-def _confine_itself(task: dict[str, Any]) -> None:
-    """To the folders of its task. One that searches on a GPU or a cluster talks to devices and other machines."""
+def _confine_itself(task: dict[str, Any]) -> list[str]:
+    """To the folders of its task; what of it the system does not do. One that searches on a GPU or a cluster talks to
+    devices and other machines."""
     if "read" in task:
         facts = task["read"]
-        confine(looks_at=[facts["source"]], changes=[str(Path(facts["target"]).parent)])
-    elif "pack" in task or "learn" in task:
-        confine(looks_at=[], changes=[(task.get("pack") or task["learn"])["folder"]])
-    elif task["on"]["engine"] != "spark" and not (task["on"]["engine"] in ("gpu", "auto") and find_spec("torch")):
-        confine(looks_at=[task["corpus"]], changes=[task["folder"]])
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
+        return confine(looks_at=[facts["source"]], changes=[str(Path(facts["target"]).parent)])
+    if "pack" in task or "learn" in task:
+        return confine(looks_at=[], changes=[(task.get("pack") or task["learn"])["folder"]])
+    if task["on"]["engine"] == "spark" or (task["on"]["engine"] != "threads" and _may_have_gpu()):
+        return []
+    return confine(looks_at=[task["corpus"]], changes=[task["folder"]])
+
+
+def _may_have_gpu() -> bool:
+    """Without asking its library, which starts threads."""
+    return find_spec("torch") is not None and any(Path("/dev").glob("nvidia[0-9]*"))
 
 
 def _listen(tasks: queue.Queue[str]) -> None:
