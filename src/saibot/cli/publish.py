@@ -184,6 +184,9 @@ def tell_doubts(dataset: Dataset) -> None:
     """What others are told beside a dataset, for whoever has just published it."""
     if dataset.copy_of is not None:
         typer.echo(f"note: these very numbers are there already ({dataset.copy_of or 'hidden'}): this is listed as a copy")
+        typer.echo(
+            "      if the table is yours, ask the platform's admin to verify your account: then yours is the original"
+        )
     for flag in dataset.flags:
         typer.echo(f"note: others are told that {shown(flag.text)}")
 

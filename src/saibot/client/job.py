@@ -13,6 +13,7 @@ import httpx
 from saibot.client.answers import Progress, read_answer
 from saibot.client.errors import PlatformError, PlatformUnreachable, SearchFailed
 from saibot.client.transport import ATTEMPTS, Wire
+from saibot.client.unpacking import lines
 from saibot.errors import SaibotError
 from saibot.wire import Result, Search
 
@@ -83,7 +84,7 @@ class Job:
     def _events(self) -> Iterator[Search]:
         with self._wire.stream(f"/v1/searches/{self.id}/events", headers={"Accept": "text/event-stream"}) as response:
             try:
-                for document in read_events(response.iter_lines):
+                for document in read_events(lambda: lines(response)):
                     yield read_answer(Search, document)
             except httpx.TransportError:
                 raise PlatformUnreachable("the platform's events broke off.") from None
@@ -97,7 +98,7 @@ def read_events(lines: Callable[[], Iterator[str]]) -> Iterator[Any]:
         if field == "data":
             data.append(value.removeprefix(" "))
         elif not line and data:
-            with suppress(ValueError):
+            with suppress(ValueError, RecursionError):
                 yield json.loads("\n".join(data))
             data = []
 

@@ -12,12 +12,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
+from math import isfinite
 from typing import Any, NoReturn
 
 import httpx
 
 from saibot import __version__
+from saibot.client import unpacking
 from saibot.client.errors import NotAllowed, NotFound, PlatformBusy, PlatformError, PlatformUnreachable
+from saibot.client.unpacking import unpack_slowly
 from saibot.errors import InvalidInput
 from saibot.report.format import plain_text
 
@@ -28,6 +31,8 @@ PATIENCE = 60.0  # the longest Retry-After that is waited for
 REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
 PASSING = frozenset({429, 502, 503, 504})
 LARGEST_ANSWER = 256 << 20  # bytes, unpacked; sketches and factors are streamed, and have limits of their own
+LARGEST_REFUSAL = 1 << 20  # of what is streamed
+LONGEST_LIST = 1_000_000  # items of a list, all its pages together
 _OF_THE_PACKED = (b"content-encoding", b"content-length", b"transfer-encoding")
 TIMEOUT = httpx.Timeout(10.0, read=120.0, write=120.0)
 
@@ -47,11 +52,14 @@ class Wire:
         self.token = token
         self._transport = transport
         self._sleep = sleep
-        headers = {"User-Agent": f"saibot/{__version__}", "Accept": "application/json"}
+        headers = {"User-Agent": f"saibot/{__version__}", "Accept": "application/json", "Accept-Encoding": "gzip"}
         if token is not None:
             headers["Authorization"] = f"Bearer {checked_token(token)}"
         # Redirects are not followed: a token goes to the address it was given for and nowhere else.
-        self._http = httpx.Client(base_url=self.url, headers=headers, transport=transport, timeout=TIMEOUT)
+        hooks = {"response": [unpack_slowly]}
+        self._http = httpx.Client(
+            base_url=self.url, headers=headers, transport=transport, timeout=TIMEOUT, event_hooks=hooks
+        )
 
     def with_token(self, token: str | None) -> Wire:
         return Wire(self.url, token, self._transport, sleep=self._sleep)
@@ -87,19 +95,11 @@ class Wire:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _answer(self, method: str, path: str, **content: Any) -> httpx.Response:
-        """The whole answer, as far as answers go: one that unfolds to more is refused while it comes in."""
+        """The whole answer, as far as answers go: one that is larger is refused while it comes in."""
         with self._http.stream(method, path, **content) as response:
-            parts, size = [], 0
-            for part in response.iter_bytes():
-                parts.append(part)
-                size += len(part)
-                if size > LARGEST_ANSWER:
-                    raise PlatformUnreachable(
-                        f"{self.url} answers with more than {LARGEST_ANSWER >> 20} MiB.",
-                        hint="It may be no Saibot platform.",
-                    )
+            found = unpacking.content(response, most=LARGEST_ANSWER, whose=self.url)
             unpacked = [(name, value) for name, value in response.headers.raw if name.lower() not in _OF_THE_PACKED]
-            return httpx.Response(response.status_code, headers=unpacked, content=b"".join(parts), request=response.request)
+            return httpx.Response(response.status_code, headers=unpacked, content=found, request=response.request)
 
     def json(self, method: str, path: str, **content: Any) -> Any:
         """The JSON document that a call answers with; None for an empty answer."""
@@ -108,7 +108,7 @@ class Wire:
             return None
         try:
             return response.json()
-        except ValueError:
+        except (ValueError, RecursionError):
             raise PlatformUnreachable(
                 f"{self.url} answers, but not as a Saibot platform.", hint="Check the address, and any proxy before it."
             ) from None
@@ -119,8 +119,8 @@ class Wire:
         try:
             with self._http.stream("GET", path, headers=dict(headers or {})) as response:
                 if not response.is_success:
-                    response.read()
-                    refuse(response)
+                    said = unpacking.content(response, most=LARGEST_REFUSAL, whose=self.url)
+                    refuse(httpx.Response(response.status_code, headers=_waiting(response), content=said))
                 yield response
         except httpx.RequestError as problem:
             raise self._unreachable(problem) from None
@@ -133,14 +133,18 @@ class Wire:
         """The items of a list, page after page."""
         asked = {name: value for name, value in (parameters or {}).items() if value is not None}
         seen: set[str] = set()
+        count = 0
         while True:
             page = self.json("GET", path, params=asked)
             if not isinstance(page, dict) or not isinstance(page.get("items"), list):
                 raise PlatformUnreachable(f"{self.url} answers, but not as a Saibot platform.")
             yield from page["items"]
+            count += len(page["items"])
             cursor = page.get("next")
-            if not cursor or str(cursor) in seen:  # a platform that leads in circles is not followed
+            if not cursor or not page["items"] or str(cursor) in seen:  # a platform that leads in circles is not followed
                 return
+            if count > LONGEST_LIST:
+                raise PlatformUnreachable(f"{self.url} lists things without end.", hint="It may be no Saibot platform.")
             seen.add(str(cursor))
             asked["cursor"] = cursor
 
@@ -177,13 +181,18 @@ def retry_after(response: httpx.Response) -> float | None:
     if text is None:
         return None
     try:
-        return max(float(text), 0.0)
+        return max(float(text), 0.0) if isfinite(float(text)) else None
     except ValueError:
         pass
     try:
         return max(float(parsedate_to_datetime(text).timestamp()) - time.time(), 0.0)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
+
+
+def _waiting(response: httpx.Response) -> dict[str, str]:
+    """Of a refusal's headers: how long to wait."""
+    return {name: value for name, value in response.headers.items() if name == "retry-after"}
 
 
 def refuse(response: httpx.Response) -> NoReturn:
@@ -194,7 +203,7 @@ def refuse(response: httpx.Response) -> NoReturn:
         message, code = plain_text(said["message"]), plain_text(said["code"], most=100)
         hint, details = said.get("hint"), said.get("details")
         hint = None if hint is None else plain_text(hint)  # a stranger's words, which a terminal will show
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         message, code, hint, details = f"the platform answered with status {status}.", "", None, None
     kinds: dict[int, type[PlatformError]] = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 429: PlatformBusy}
     if status == 401 and hint is None:

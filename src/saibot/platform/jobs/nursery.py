@@ -26,7 +26,31 @@ END_SECONDS = 5.0
 LOOK_SECONDS = 0.05
 # A worker reads and writes folders: it is told where programs and libraries are, and nothing else that this process knows.
 _PASSED_ON = tuple(
-    ["PATH", "HOME", "LANG", "LC_", "TZ", "TMPDIR", "XDG_CACHE_HOME", "LD_LIBRARY_PATH", "MALLOC_", "VIRTUAL_ENV", "PYTHON", "NUMBA_", "OMP_", "OPENBLAS_", "MKL_", "CUDA_", "NVIDIA_", "TORCH_", "TRITON_", "JAVA_", "SPARK_", "PYSPARK_", "HADOOP_"]
+    [
+        "PATH",
+        "HOME",
+        "LANG",
+        "LC_",
+        "TZ",
+        "TMPDIR",
+        "XDG_CACHE_HOME",
+        "LD_LIBRARY_PATH",
+        "MALLOC_",
+        "VIRTUAL_ENV",
+        "PYTHON",
+        "NUMBA_",
+        "OMP_",
+        "OPENBLAS_",
+        "MKL_",
+        "CUDA_",
+        "NVIDIA_",
+        "TORCH_",
+        "TRITON_",
+        "JAVA_",
+        "SPARK_",
+        "PYSPARK_",
+        "HADOOP_",
+    ]
 )
 
 
