@@ -73,6 +73,7 @@ class LevelReadings:
     readings: list[np.ndarray]
     weight: np.ndarray  # (f, d), of the finest keys
     noise: list[np.ndarray]  # variances, per level
+    sum_noise: list[np.ndarray]  # the part of them that is the noise of sums, (1 or f, 1)
     shrunk_counts: np.ndarray  # (1 or f, d)
     count_error: np.ndarray  # their posterior standard deviation, likewise
     up: list[KeyGroups]
@@ -91,7 +92,7 @@ def lookup_values(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> 
     `domain_parents[l-1]` is `KeyDomain.parent_index(l)` of the sketch's domain; levels beyond those given are not used.
     """
     blocks = list(lookup_blocks(sketch, domain_parents))
-    return blocks[0] if len(blocks) == 1 else _joined(blocks)
+    return blocks[0] if len(blocks) == 1 else joined(blocks)
 
 
 def lookup_blocks(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> Iterator[LookupValues]:
@@ -100,10 +101,10 @@ def lookup_blocks(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> 
     together = max(TOGETHER // keys, 1)
     for first in range(0, len(sketch.features), together):
         found, outside = sketch_readings(sketch, domain_parents, features=slice(first, first + together))
-        yield _with_others(shrunk(found), found.prior[:, 0], outside)
+        yield with_others(shrunk(found), found.prior[:, 0], outside)
 
 
-def _with_others(inside: LookupValues, prior: np.ndarray, outside: float) -> LookupValues:
+def with_others(inside: LookupValues, prior: np.ndarray, outside: float) -> LookupValues:
     """With the catch-all as the last key."""
     return LookupValues(
         values=np.column_stack([inside.values, prior]),
@@ -116,7 +117,7 @@ def _with_others(inside: LookupValues, prior: np.ndarray, outside: float) -> Loo
     )
 
 
-def _joined(blocks: list[LookupValues]) -> LookupValues:
+def joined(blocks: list[LookupValues]) -> LookupValues:
     """Features of several blocks, over the same keys."""
     names = ("values", "prior_mean", "reliability", "posterior_variance", "spread")
     columns = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in names}
@@ -224,7 +225,10 @@ def level_readings(
     scaled[scaled < 1e-60] = 0.0  # nothing is learned from such a key, and its inverse has no square
     # Rows that vary by half of what their bounds allow.
     usual = [((high - low) / 2) ** 2 / 2 * typical_share(level.shape[1], n) for level in s]
-    return LevelReadings(c, s, readings, scaled, variances, weight, uncertain[0], up, M, low, high, cap, usual, exact, unit)
+    of_sums = [np.maximum(np.reshape((sigma / unit) ** 2, (-1, 1)), 0.0 if exact else TINY) for sigma in noise1]
+    return LevelReadings(
+        c, s, readings, scaled, variances, of_sums, weight, uncertain[0], up, M, low, high, cap, usual, exact, unit
+    )
 
 
 def shrunk(found: LevelReadings) -> LookupValues:

@@ -19,7 +19,7 @@ from saibot.platform.opened_corpus import OpenedCorpus, Stamp
 from saibot.platform.shown_sketches import shown_sketch
 from saibot.platform.storage.files import FileStore
 from saibot.search.key_maps import key_id
-from saibot.search.packed_rows import own_values
+from saibot.search.packed_rows import own_values_and_errors
 from saibot.sketch import Feature
 
 REMEMBERED_BYTES = 64 << 20
@@ -30,7 +30,8 @@ TIMES = " × "  # between the parts of a composite key
 class FeatureByKey:
     """One feature over all keys in original units: what the sketch says, and what it says with the help of the corpus.
 
-    Errors are standard deviations of what is left open: the privacy noise, and how keys with little data may differ.
+    Errors are standard deviations of what is left open: the privacy noise, how keys with little data may differ, and that
+    nobody knows how much keys differ.
     """
 
     name: str
@@ -117,7 +118,7 @@ class KeyValues:
         if key is None:
             return None
         domain = corpus.domain_of(sketch) if corpus is not None else None
-        alone = own_values(sketch, domain)
+        alone, errors = own_values_and_errors(sketch, domain)
         shared = corpus.factors(key_id(key)) if corpus is not None else None
         helped = shared.improved(shared.readings(sketch, domain)) if shared is not None and shared.rank else None
         better = None if helped is None else (helped.values, helped.variance)
@@ -126,7 +127,7 @@ class KeyValues:
             parts=tuple(part.name for part in key.parts),
             keys=tuple(list(map(str, column[:-1])) for column in sketch.levels[0].keys),
             counts=alone.counts[:-1],
-            features=tuple(_feature(feature, i, alone, better) for i, feature in enumerate(sketch.header.features)),
+            features=tuple(_feature(feature, i, alone, errors, better) for i, feature in enumerate(sketch.header.features)),
             factors=None if shared is None or helped is None else shared.version,
         )
 
@@ -137,19 +138,23 @@ def _bytes(found: ValuesByKey | None) -> int:
 
 
 def _feature(
-    feature: Feature, place: int, alone: LookupValues, better: tuple[np.ndarray, np.ndarray] | None
+    feature: Feature,
+    place: int,
+    alone: LookupValues,
+    errors: np.ndarray,
+    better: tuple[np.ndarray, np.ndarray] | None,
 ) -> FeatureByKey:
     def original(scaled: np.ndarray) -> np.ndarray:
         return np.asarray(feature.offset + feature.scale * scaled)
 
-    def spread(variance: np.ndarray) -> np.ndarray:
-        return np.asarray(feature.scale * np.sqrt(np.maximum(variance, 0.0)))
-
+    told = errors[place, :-1]
+    # What is open because the spread of keys is not known is open with the help of the corpus, too.
+    unknown = told**2 - alone.posterior_variance[place, :-1]
     return FeatureByKey(
         name=feature.name,
         unit=feature.unit,
         values=original(alone.values[place, :-1]),
-        errors=spread(alone.posterior_variance[place, :-1]),
+        errors=feature.scale * told,
         better=None if better is None else original(better[0][place]),
-        better_errors=None if better is None else spread(better[1][place]),
+        better_errors=None if better is None else feature.scale * np.sqrt(np.maximum(better[1][place] + unknown, 0.0)),
     )

@@ -10,6 +10,7 @@ import numpy as np
 from saibot.errors import InvalidSketch
 from saibot.estimate.factors import FactorValues, Readings
 from saibot.estimate.lookup import LookupValues, lookup_blocks, lookup_values
+from saibot.estimate.value_errors import values_and_errors
 from saibot.search.shard import OPEN, TEXT, ShardRows, concatenate
 from saibot.search.shared_factors import SharedFactors
 from saibot.sketch import KeyDomain, Sketch
@@ -90,6 +91,11 @@ def plain_rows(sketch: Sketch, domain: KeyDomain | None) -> ShardRows:
 def own_values(sketch: Sketch, domain: KeyDomain | None) -> LookupValues:
     """The values that a sketch gives by itself, with its coarser key levels where their domain is known."""
     return lookup_values(sketch, _parents(sketch, domain))
+
+
+def own_values_and_errors(sketch: Sketch, domain: KeyDomain | None) -> tuple[LookupValues, np.ndarray]:
+    """The same, with how far each of them may be from the mean of its key's rows."""
+    return values_and_errors(sketch, _parents(sketch, domain))
 
 
 def _parents(sketch: Sketch, domain: KeyDomain | None) -> list[np.ndarray]:

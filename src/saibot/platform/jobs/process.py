@@ -166,25 +166,34 @@ class WorkerProcess:
         return Outcome("failed", _error("worker_died", f"the process of this search {how}.", hint), died=True)
 
 
+# What workers say, by the word that tells one kind from another; the first that is there. How a task that is done answers is
+# its own affair.
+_SHAPES: dict[str, dict[str, Any]] = {
+    "done": {"over": bool, "holds_much": bool},
+    "refused": {"over": bool, "holds_much": bool, "refused": dict},
+    "broken": {"over": bool, "holds_much": bool, "broken": str, "at": list},
+    "stage": {"stage": str, "part": (int, float, NoneType)},
+    "not_confined": {"not_confined": list},
+    "ready": {},
+}
+_ERROR = {"code": str, "message": str, "hint": str, "details": dict}
+
+
 def _message(line: bytes) -> dict[str, Any] | None:
     """What a line says, if it is what workers say."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict):
+    kind = next((word for word in _SHAPES if isinstance(found, dict) and word in found), None)
+    if kind is None or not _has(found, _SHAPES[kind]) or (kind == "refused" and not _has(found["refused"], _ERROR)):
         return None
-    shapes: dict[str, Any] = {"stage": str, "part": (int, float, NoneType), "not_confined": list, "holds_much": bool}
-    shapes |= {"refused": dict, "broken": str, "at": list, "over": bool}
-    sound = all(isinstance(found[name], shape) for name, shape in shapes.items() if name in found)
-    sound &= ("stage" in found) == ("part" in found)
-    if "over" in found:
-        sound &= "holds_much" in found and ("done" in found or "refused" in found or found.keys() >= {"broken", "at"})
-    return found if sound and _is_an_error(found.get("refused")) else None
+    answer: dict[str, Any] = found
+    return answer
 
 
-def _is_an_error(found: dict[str, Any] | None) -> bool:
-    return found is None or (found.keys() >= {"code", "message", "hint", "details"} and isinstance(found["message"], str))
+def _has(found: dict[str, Any], shapes: dict[str, Any]) -> bool:
+    return all(name in found and isinstance(found[name], shape) for name, shape in shapes.items())
 
 
 def _too_long(seconds: float) -> Outcome:

@@ -1,0 +1,95 @@
+"""How far a looked-up value may be from the mean of its key's rows: what a page tells beside it.
+
+The posterior variance is that of a known spread. But tau^2 is estimated, and where noise hides it the estimate is often 0:
+then every key gets the overall mean, with a variance of 0, however much keys differ. So the error is taken over what tau^2
+may be, with all values equally likely before: at every level, the others as they were estimated,
+
+    error_k^2 = V_k + sum over levels of E_t[ V_k(t) + (z_k(t) - z_k)^2 ] - V_k,
+
+the expectation by the likelihood of all readings. For a search this makes no difference: values, their weights and gains
+are those of the likeliest spread, and what that costs is in the intervals of gains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from saibot.estimate.lookup import LevelReadings, LookupValues, joined, shrunk, sketch_readings, with_others
+from saibot.estimate.tree import Smoother
+from saibot.sketch import Sketch
+
+# Of tau^2, in standard errors around its likeliest value; between the bounds of what it can be.
+STEPS = np.array([-3.0, -2.0, -1.2, -0.6, 0.0, 0.6, 1.2, 2.0, 3.0, 4.5])
+
+TOGETHER = 1 << 17  # values that are computed at a time, with each of these
+
+
+def values_and_errors(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> tuple[LookupValues, np.ndarray]:
+    """The lookup values of all features of a keyed sketch, and their errors (f, d+1); of the catch-all that of any key."""
+    keys = len(sketch.levels[0]) if sketch.levels else 1
+    together = max(TOGETHER // keys, 1)
+    blocks, errors = [], []
+    for first in range(0, len(sketch.features), together):
+        found, outside = sketch_readings(sketch, domain_parents, features=slice(first, first + together))
+        inside = shrunk(found)
+        squared = squared_errors(found, inside)
+        errors.append(np.sqrt(np.column_stack([squared, squared.max(axis=1)])))
+        blocks.append(with_others(inside, found.prior[:, 0], outside))
+    return blocks[0] if len(blocks) == 1 else joined(blocks), np.concatenate(errors)
+
+
+def squared_errors(found: LevelReadings, values: LookupValues) -> np.ndarray:
+    """Of the values (f, d) that `shrunk` made of these readings; the catch-all is not among them."""
+    features, keys = found.readings[0].shape
+    known = values.posterior_variance[:, :keys]
+    if found.exact:
+        return known
+    spreads = [level.spread[:, None] for level in values.levels]
+    mean = values.values[:, :keys] - found.prior
+    extra = np.zeros((features, keys))
+    for level in range(len(spreads)):
+        around = _around(found, level, spreads[level])
+        likelihoods, errors = [], []
+        for t in around:
+            tried = [t if i == level else spread for i, spread in enumerate(spreads)]
+            likelihoods.append(_likelihood(found, tried))
+            smoother = Smoother(found.weight, found.noise, found.up, tried)
+            moved = smoother.means(smoother.sweep(found.readings)).values[0] - mean
+            errors.append(np.maximum(smoother.variances.values[0], 0) + moved**2)
+        share = _shares(np.array(likelihoods), around[:, :, 0])
+        expected = np.einsum("gf,gfd->fd", share, np.array(errors))
+        extra += np.maximum(expected - known, 0)
+    return np.asarray(known + extra)
+
+
+def _likelihood(found: LevelReadings, spreads: list[np.ndarray]) -> np.ndarray:
+    """Of all readings (f,), in logarithms. What uncertain counts may add to their noise is left out: it is an upper bound,
+    and would pass for spread that is not there."""
+    noise = [np.broadcast_to(level, reading.shape) for level, reading in zip(found.sum_noise, found.readings, strict=True)]
+    smoother = Smoother(found.weight, noise, found.up, spreads)
+    swept = smoother.sweep([reading[None] for reading in found.readings])
+    return np.asarray(-0.5 * (smoother.products(swept)[:, 0, 0] + smoother.log_determinant))
+
+
+def _around(found: LevelReadings, level: int, spread: np.ndarray) -> np.ndarray:
+    """Values of tau^2 (grid, f, 1) that cover what it may be at a level."""
+    weight = found.weight
+    for group in found.up[:level]:
+        weight = group.sum(weight)
+    # The information in a level's own readings; what the other levels are uncertain about is in their noise.
+    u = weight**2 / (spread * weight**2 + found.noise[level])
+    error = np.sqrt(2 / np.maximum((u**2).sum(axis=1, keepdims=True), 1e-300))
+    return np.asarray(np.clip(spread + error * STEPS[:, None, None], 0, found.cap))
+
+
+def _shares(likelihoods: np.ndarray, around: np.ndarray) -> np.ndarray:
+    """Of the grid's values (grid, f), which add up to 1: likelihood times the width that each of them stands for."""
+    edges = np.concatenate([around[:1], (around[1:] + around[:-1]) / 2, around[-1:]])
+    width = edges[1:] - edges[:-1]
+    with np.errstate(divide="ignore"):
+        weight = likelihoods + np.log(width)
+    weight = np.where((width > 0).any(axis=0), weight, likelihoods)  # there is one value alone
+    weight = np.exp(weight - weight.max(axis=0))
+    return np.asarray(weight / weight.sum(axis=0))
