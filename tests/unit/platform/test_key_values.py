@@ -95,3 +95,13 @@ def test_with_the_help_of_the_corpus_values_are_those_that_searches_use_and_near
         assert np.allclose(feature.better, searched[sketch.digest], atol=1e-5)
         gained.append(np.abs(feature.values - truth).mean() - np.abs(feature.better - truth).mean())
     assert np.mean(gained) > 0
+
+
+def test_a_page_says_where_a_sketch_tells_nothing_of_single_keys() -> None:
+    from saibot.platform.key_values import FeatureByKey
+    from saibot.platform.pages.views.values import _says_little
+
+    spread = np.linspace(0, 1, 50)
+    for error, little in ((0.0, False), (0.2, False), (1.0, False), (10.0, True)):
+        assert _says_little(FeatureByKey("x", "", spread, np.full(50, error), None, None)) is little
+    assert not _says_little(FeatureByKey("x", "", spread[:0], spread[:0], None, None))

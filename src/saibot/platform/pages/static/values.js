@@ -142,6 +142,7 @@ box.querySelector(".picks")?.addEventListener("click", async (event) => {
   link.setAttribute("aria-current", "true");
   field.form.elements.feature.value = asked.feature;
   table.tHead.querySelector("[data-of-unit]").textContent = link.dataset.unit && `(${link.dataset.unit})`;
+  box.querySelector("[data-note]").hidden = !("vague" in link.dataset);
   ask();
   const specs = await answer(address("/charts"));
   if (asked.feature !== link.dataset.pick) return;  // another one was clicked meanwhile

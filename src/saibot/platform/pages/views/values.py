@@ -27,6 +27,7 @@ from saibot.report.spreadsheet import safe_file_name
 
 FIRST = 50  # rows in the page itself
 MOST = 500  # rows of one answer
+LITTLE = 0.2  # of their error, by which values differ at least where they say something of single keys
 LONGEST = 100  # letters of a text that is looked for
 COLUMNS = {"key": "Key", "value": "Value", "error": "Error", "rows": "Rows"}
 BETTER = {"better": "With the corpus", "better_error": "Its error"}
@@ -46,6 +47,7 @@ def section(id: str, found: ValuesByKey, query: Mapping[str, str]) -> dict[str, 
                 "unit": one.unit,
                 "href": _address(id, asked | {"feature": one.name}),
                 "chosen": one is feature,
+                "says_little": _says_little(one),
             }
             for one in found.features
         ],
@@ -68,8 +70,15 @@ def section(id: str, found: ValuesByKey, query: Mapping[str, str]) -> dict[str, 
         ),
         "charts": _charts(found, feature),
         "kind": _drawn(found, feature).kind,
+        "says_little": _says_little(feature),
         "factors": found.factors,
     }
+
+
+def _says_little(feature: FeatureByKey) -> bool:
+    """Whether values of keys differ by less than a fifth of what they may be off by."""
+    error = float(np.median(feature.errors)) if len(feature.errors) else 0.0
+    return error > 0 and float(np.std(feature.values)) < LITTLE * error
 
 
 def rows(visit: Visit) -> Response:
