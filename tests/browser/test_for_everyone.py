@@ -191,3 +191,11 @@ def test_pages_work_without_script(visit: Open, site: Any) -> None:
     expect(page.get_by_role("row", name="Rows per key 5,000")).to_be_visible()
     page.goto(site.address + address(site, "dataset"))
     expect(page.get_by_text("The table has the same numbers").first).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [320, 390, 700])
+def test_every_link_of_the_navigation_is_in_sight_on_a_narrow_screen(visit: Open, width: int) -> None:
+    links = visit("/", user="united", width=width).locator(".nav a")
+    found = {link.inner_text(): link.bounding_box() or {} for link in links.all()}
+    assert {"Catalogue", "Plan", "Budget", "Enquiries"} <= found.keys()
+    assert [name for name, box in found.items() if box["x"] < 0 or box["x"] + box["width"] > width] == []
