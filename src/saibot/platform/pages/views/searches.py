@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
 
 from starlette.responses import Response
 
 from saibot.platform.api import searches as api
 from saibot.platform.clock import today
 from saibot.platform.errors import NotFound
+from saibot.platform.pages.admin_words import taken
 from saibot.platform.pages.render import asset
 from saibot.platform.pages.visit import Visit, in_thread
 from saibot.platform.pagination import read_cursor, write_cursor
@@ -26,7 +26,7 @@ ALONE = {"cache-control": "no-store"}
 def index(visit: Visit) -> Response:
     place = read_cursor(visit.request.query_params.get("cursor"), int)
     page = visit.platform.searches.list(visit.caller, place, LIMIT)
-    searches = [search.to_json() | {"seconds": _seconds(search)} for search in page.items]
+    searches = [search.to_json() | {"seconds": taken(search)} for search in page.items]
     return visit.page(
         "searches.html",
         here="searches",
@@ -167,10 +167,3 @@ def _done(visit: Visit) -> list[Search]:
 def _download(content: bytes, view: ResultView, suffix: str, kind: str) -> Response:
     headers = ALONE | {"content-disposition": f'attachment; filename="{file_name(view, suffix)}"'}
     return Response(content, media_type=kind, headers=headers)
-
-
-def _seconds(search: Search) -> float | None:
-    if not search.started or not search.finished:
-        return None
-    taken = datetime.fromisoformat(search.finished) - datetime.fromisoformat(search.started)
-    return max(taken.total_seconds(), 0.0)
