@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from saibot.report.charts import POINT, Row, Spec, chart, name_axis
+from saibot.report.charts import POINT, SHARE_AXIS, Row, Spec, chart, name_axis
 from saibot.report.format import number, percent, with_error
 
 MOST_BARS = 30
 STEPS = "abcdefghi"  # of colours on a map, from far below the middle to far above
 MOST_POINTS = 1000  # of a line: more are not told apart on a screen, and neighbours are taken together
 SIGMAS = 2
+LEGEND_WIDTH = 300  # of a map on a phone
 Shapes = Callable[[str], str | dict[str, Any]]
 """Where a page finds a file of shapes, or what is in it, for a report that fetches nothing."""
 
@@ -162,7 +163,7 @@ def places(
     reach = reach or max((abs(value - middle) for value in values), default=1.0) or 1.0
     # Steps, each with a name of its own: a file has no script that could mix colours anew when it gets dark.
     scale = {"type": "threshold", "domain": steps_around(middle, reach), "range": [f"@map-{one}" for one in STEPS]}
-    legend = {"title": _title(drawn), "orient": "bottom", "gradientLength": 270, "titleColor": "@muted"}
+    legend = {"title": _title(drawn), "titleLimit": LEGEND_WIDTH, "orient": "bottom", "gradientLength": 270, "titleColor": "@muted"}
     legend |= {"titleFontWeight": "normal", "format": ",.3~r"}
     colour = {"field": "value", "type": "quantitative", "scale": scale, "legend": legend}
     content = {"url": file} if isinstance(file, str) else {"values": file}
@@ -237,7 +238,7 @@ def loaded_bars(loadings: Sequence[tuple[str, float]]) -> Spec:
     """What a factor explains of each table's spread, as shares between -1 and 1: the sign says which way it goes."""
     rows = [{"label": label, "share": share, "told": percent(abs(share))} for label, share in loadings]
     scale = {"domain": [min(-0.05, *(share for _, share in loadings), 0), 1] if loadings else [0, 1], "nice": False}
-    axis = {"title": "share of its spread", "format": "%", "tickCount": 5}
+    axis = {"title": "share of its spread", **SHARE_AXIS, "tickCount": 5}
     return chart(
         rows,
         description="How much of each dataset the factor explains. The table below has the same numbers.",
