@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from functools import lru_cache
 
 from saibot.domains.domain import range_name
 from saibot.domains.generated import generated_domain
-from saibot.domains.vocabularies import of_domain
+from saibot.domains.vocabularies import key_names, of_domain
 
 LONG = 10_000
 _CODES = {"code", "fips", "id", "ids", "number", "postal", "postcode", "zip", "zipcode"}
@@ -26,6 +26,12 @@ def domain_name(id: str) -> str:
         return id
     first, last = rest.split(":")[-2:]
     return _numbers(range_name(id), first, last) if kind == "range" else _CALENDAR[kind](first, last)
+
+
+def key_labels(id: str, keys: Sequence[str]) -> Sequence[str]:
+    """Keys with what people call them, where a package says so: `TX · Texas`. Others as they are."""
+    names = key_names(id)
+    return [f"{key} · {names[key]}" if key in names else key for key in keys] if names else keys
 
 
 def spoken(number: int, of: str | None = None) -> str:

@@ -46,7 +46,8 @@ def kept_on_disk(sizes: Mapping[str, int]) -> list[tuple[str, str, int]]:
     """What it is, names of the files, and bytes; the largest first. Files of one thing are told together."""
     found: dict[str, list[str]] = {}
     for name in sorted(sizes):
-        found.setdefault(next((words for start, words in _KEPT if name.startswith(start)), "Not of this platform"), []).append(name)
+        what = next((words for start, words in _KEPT if name.startswith(start)), "Not of this platform")
+        found.setdefault(what, []).append(name)
     told = [(words, ", ".join(names), sum(sizes[name] for name in names)) for words, names in found.items()]
     return sorted(told, key=lambda one: (-one[2], one[0]))
 

@@ -41,7 +41,7 @@ def show(visit: Visit, reader: SketchReader) -> Response:
         versions=history(dataset["versions"], reader),
         citation=cite.sentence(dataset, visit.origin),
         bibtex=cite.bibtex(dataset, visit.origin),
-        values=values.section(dataset["id"], found, visit.request.query_params) if found is not None else None,
+        values=None if found is None else values.section(visit, dataset["id"], found),
         features=features,
         profile_chart=sketch_charts.profile(features) if profile else None,
         correlations=correlations,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -9,7 +11,7 @@ import numpy as np
 from starlette.responses import Response
 
 from saibot.discover.joins import part_id
-from saibot.domains.naming import domain_name
+from saibot.domains.naming import domain_name, key_labels
 from saibot.platform.catalog import Filter
 from saibot.platform.errors import NotFound
 from saibot.platform.key_domains import KeyDomainFacts, SharedKnowledge
@@ -18,7 +20,7 @@ from saibot.platform.pages.visit import Visit
 from saibot.report.charts import Spec
 from saibot.report.key_charts import OverKeys, loaded_bars, over_keys
 from saibot.report.key_table import KINDS, KeyTable
-from saibot.report.places import shapes_of
+from saibot.report.places import map_words, shapes_of
 from saibot.report.spreadsheet import safe_file_name
 from saibot.search.corpus import SHARED
 
@@ -115,6 +117,7 @@ def _factor(visit: Visit, facts: KeyDomainFacts, known: SharedKnowledge, asked: 
         "picks": picks,
         "version": known.shared.version,
         "chart": None if keys is None else _over_keys(known, keys, number),
+        "map_words": "" if keys is None else _map_words(visit, known, keys),
         "loaded": loaded,
         "loaded_chart": loaded_bars(labels),
     }
@@ -123,8 +126,17 @@ def _factor(visit: Visit, facts: KeyDomainFacts, known: SharedKnowledge, asked: 
 def _over_keys(known: SharedKnowledge, keys: list[tuple[str, ...]], number: int) -> Spec:
     domain = "+".join(known.names)
     values = np.asarray(known.columns[number - 1], float)
-    texts = [COMPOSITE.join(key) for key in keys]
-    return over_keys(OverKeys(domain, texts, values, name=f"factor {number}", shapes=shapes_of(domain)), asset)
+    columns = [key_labels(name, column) for name, column in zip(known.names, zip(*keys, strict=True), strict=True)]
+    drawn = OverKeys(domain, _texts(keys), values, name=f"factor {number}", shapes=shapes_of(domain))
+    return over_keys(replace(drawn, labels=_texts(list(zip(*columns, strict=True)))), asset)
+
+
+def _map_words(visit: Visit, known: SharedKnowledge, keys: list[tuple[str, ...]]) -> str:
+    return map_words("+".join(known.names), _texts(keys), command=visit.caller.has("admin"))
+
+
+def _texts(keys: Sequence[tuple[str, ...]]) -> list[str]:
+    return [COMPOSITE.join(key) for key in keys]
 
 
 def _snippet(origin: str) -> str:
