@@ -65,6 +65,7 @@ def test_two_searches_are_compared_with_the_keyboard_alone(visit: Open, site: An
     expect(
         facts.get_by_role("row").filter(has=page.get_by_role("rowheader", name="Own features", exact=True))
     ).to_contain_text("dep_delay")
+    expect(page.locator("main")).to_contain_text("with dep_delay, distance · ε\u00a03 · ")
     tab_to(page, "Swap")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/searches/{second}/compare/{first}")

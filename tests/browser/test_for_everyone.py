@@ -68,6 +68,16 @@ def test_no_page_has_a_serious_finding_or_needs_sideways_scrolling(
 
 
 @pytest.mark.parametrize("scheme, width", [("light", 390), ("dark", 1200)])
+def test_pages_with_maps_have_no_serious_finding_either(visit: Open, known_site: Any, scheme: str, width: int) -> None:
+    listed = known_site.platform.catalog.list(known_site.caller("admin"), Filter(provider="agency-0")).items
+    states = next(one["id"] for one in map(json.loads, listed) if one["key"]["name"] == "us-state")
+    for path in (f"/datasets/{states}", "/domains/us-state"):
+        page = visit(path, at=known_site, width=width, scheme=scheme)
+        drawn(page)
+        assert findings(page, path) == {}
+
+
+@pytest.mark.parametrize("scheme, width", [("light", 390), ("dark", 1200)])
 def test_the_page_of_an_admin_has_no_serious_finding_either(visit: Open, scheme: str, width: int) -> None:
     assert findings(visit("/admin", user="admin", width=width, scheme=scheme), "admin") == {}
 
@@ -76,7 +86,7 @@ def findings(page: Page, name: str) -> dict[str, list[str]]:
     """What is wrong with a page, everything on it opened."""
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     report = Axe().run(page, options={"resultTypes": ["violations"]}).response
-    serious = [v for v in report["violations"] if v["impact"] in ("serious", "critical")]
+    serious = [v for v in report["violations"] if v["impact"] in ("serious", "critical") or v["id"] == "heading-order"]
     found = {f"{name}: {v['id']}": [node["html"][:150] for node in v["nodes"]] for v in serious}
     if broken := page.evaluate(BROKEN):
         found[f"{name}: one word a line"] = broken

@@ -10,7 +10,7 @@ from saibot.domains.domain import KeyDomain
 from saibot.domains.errors import UnknownDomain
 from saibot.domains.vocabularies.vocabulary import Package, Vocabulary
 
-__all__ = ["Package", "Vocabulary", "catalogue", "key_names", "of_domain", "shipped", "vocabulary"]
+__all__ = ["Package", "Vocabulary", "catalogue", "finer_lists", "key_names", "of_domain", "shipped", "vocabulary"]
 
 FAMILIES = ("countries", "united_states", "nuts", "diseases", "clock")
 
@@ -31,6 +31,13 @@ def shipped(id: str, version: int | None = None) -> Vocabulary | None:
 def of_domain(id: str) -> Vocabulary | None:
     """The vocabulary whose domain sketches name by this id: that of a named range is not its own id."""
     return next((one for one in catalogue().values() if id == (one.domain_id or one.id)), None)
+
+
+def finer_lists(id: str) -> list[str]:
+    """The domains of which a coarser level has these keys: counties, of states."""
+    own = of_domain(id)
+    every = catalogue().values() if own is not None else ()
+    return [one.domain_id or one.id for one in every if own and own.id in one.levels.values() and one.size > own.size]
 
 
 @lru_cache(100)

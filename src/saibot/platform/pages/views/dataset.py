@@ -51,6 +51,7 @@ def show(visit: Visit, reader: SketchReader) -> Response:
         mechanism_words=mechanism,
         layout_words=layout,
         related=visit.platform.relatives.of(visit.caller, dataset["id"], limit=NEIGHBOURS),
+        finer=visit.platform.relatives.finer(visit.caller, dataset, limit=NEIGHBOURS),
         snippet=_snippet(visit.origin, dataset),
         may_confirm=dataset["open"] and not dataset["confirmed"] and may_confirm(visit, dataset),
         may_enquire=visit.caller.has("requester") and dataset["provider"] != visit.caller.name,

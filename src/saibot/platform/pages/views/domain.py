@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -11,7 +11,10 @@ import numpy as np
 from starlette.responses import Response
 
 from saibot.discover.joins import part_id
+from saibot.domains.csv_text import domain_to_csv
 from saibot.domains.naming import domain_name, key_labels
+from saibot.domains.vocabularies import finer_lists, of_domain
+from saibot.errors import InvalidDomain
 from saibot.platform.catalog import Filter
 from saibot.platform.errors import NotFound
 from saibot.platform.key_domains import KeyDomainFacts, SharedKnowledge
@@ -62,8 +65,25 @@ def show(visit: Visit) -> Response:
         sample=_sample(facts),
         known=[_brief(facts, one, one is chosen) for one in known],
         chosen=None if chosen is None else _factor(visit, facts, chosen, query.get("factor", "1")),
+        coarser=_lists(facts.vocabulary.levels.values() if facts.vocabulary else ()),
+        finer=_lists(finer_lists(facts.part.domain) if facts.vocabulary else ()),
         snippet=_snippet(visit.origin),
     )
+
+
+def listed(visit: Visit) -> Response:
+    """All keys of a list that ships, with their coarser levels: what the page of `saibot ask-page` reads."""
+    id = visit.request.path_params["id"]
+    found = of_domain(id)
+    try:
+        domain = None if found is None else found.domain
+    except InvalidDomain:  # its package is not installed here
+        domain = None
+    if domain is None:
+        raise NotFound("there is no such file.", hint="The page of key domains lists those that are there.")
+    named = safe_file_name(f"{id}-{domain.version}", ".csv")
+    headers = {"content-disposition": f'attachment; filename="{named}"'}
+    return Response(domain_to_csv(domain), media_type="text/csv", headers=headers)
 
 
 def factors(visit: Visit) -> Response:
@@ -153,6 +173,10 @@ def _sample(facts: KeyDomainFacts) -> dict[str, Any] | None:
         return None
     levels = [name for name, _ in facts.levels]
     return {"levels": levels, "rows": facts.keys.rows, "left": max(facts.part.size - len(facts.keys.rows), 0)}
+
+
+def _lists(ids: Iterable[str]) -> list[dict[str, str]]:
+    return [{"name": domain_name(id), "href": address(id)} for id in dict.fromkeys(ids)]
 
 
 def _keys(facts: KeyDomainFacts) -> str:
