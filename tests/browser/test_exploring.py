@@ -39,7 +39,7 @@ def test_someone_asks_about_another_budget_and_takes_what_is_left_by_key_along(
         page.get_by_role("region", name="Table of other budgets").get_by_role("row").nth(1).get_by_role("cell").nth(i)
         for i in (2, 3)
     ]
-    now, then = (float(cell.inner_text().split(" %")[0]) for cell in kept)
+    now, then = (float(cell.inner_text().split("\u00a0%")[0]) for cell in kept)
     assert then > now, "more budget keeps more of the signal"
     with page.expect_download() as download:
         page.locator("#left").get_by_role("link", name="CSV").click()
