@@ -61,16 +61,16 @@ def missing_extra(problem: ModuleNotFoundError) -> MissingExtra | None:
     return MissingExtra(package) if package in _BROUGHT_BY else None
 
 
-def how_to_install(extra: str) -> str:
-    """The command that adds an extra to where this Saibot is installed, in the manner in which it was installed."""
+def how_to_install(*extras: str) -> str:
+    """The command that adds extras to where this Saibot is installed, in the manner in which it was installed."""
     place = Path(sys.prefix)
     if _is_passing(place):
-        return f"{_called(place, extra)} {_typed()}".rstrip()
+        return f"{_called(place, *extras)} {_typed()}".rstrip()
     if _of_pipx(place):
-        return f"pipx install --force '{_all_of_it(extra)}'"
+        return f"pipx install --force '{_all_of_it(*extras)}'"
     if (place / "uv-receipt.toml").is_file():
-        return f"uv tool install --reinstall '{_all_of_it(extra)}'"
-    return how_to_install_package(f"saibot[{extra}]")
+        return f"uv tool install --reinstall '{_all_of_it(*extras)}'"
+    return how_to_install_package(f"saibot[{','.join(extras)}]")
 
 
 def how_to_install_package(requirement: str) -> str:

@@ -29,7 +29,7 @@ OUT = Path(__file__).parents[2] / "docs" / "screenshots"
 LOOKS = [(scheme, shape) for scheme in ("light", "dark") for shape in ("wide", "narrow")]
 STATES = [("light", "wide"), ("dark", "narrow")]  # of pages that are shown in all four looks otherwise
 WIDTHS = {"wide": 1200, "narrow": 390}
-TALLEST = 2200
+TALLEST = 8000
 COLOURS = 96
 
 Scene = Callable[[Page, Any], None]
@@ -39,12 +39,15 @@ def at(path: str) -> Scene:
     return lambda page, site: page.goto(site.address + path) and None
 
 
-def dataset(provider: str, suffix: str = "") -> Scene:
+def dataset(provider: str, suffix: str = "", *, key: str = "") -> Scene:
     from saibot.platform.catalog import Filter
 
     def go(page: Page, site: Any) -> None:
-        listed = site.platform.catalog.list(site.caller("united"), Filter(provider=provider)).items
-        page.goto(f"{site.address}/datasets/{json.loads(listed[0])['id']}{suffix}")
+        listed = [
+            json.loads(one) for one in site.platform.catalog.list(site.caller("admin"), Filter(provider=provider)).items
+        ]
+        chosen = next(one for one in listed if not key or one["key"]["name"] == key)
+        page.goto(f"{site.address}/datasets/{chosen['id']}{suffix}")
 
     return go
 
@@ -304,6 +307,7 @@ KNOWN: dict[str, tuple[str | None, Scene]] = {
     "keys": (None, at("/domains")),
     "domain-days": (None, at("/domains/dates:2013-01-01:2013-12-31")),
     "domain-states": (None, at("/domains/us-state?factor=2")),
+    "dataset-states": (None, dataset("agency-0", key="us-state")),
     "result-explored-by-state": ("agency-0", explored_by_state),
 }
 

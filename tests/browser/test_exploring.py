@@ -39,7 +39,7 @@ def test_someone_asks_about_another_budget_and_takes_what_is_left_by_key_along(
         page.get_by_role("region", name="Table of other budgets").get_by_role("row").nth(1).get_by_role("cell").nth(i)
         for i in (2, 3)
     ]
-    now, then = (float(cell.inner_text().split(" %")[0]) for cell in kept)
+    now, then = (float(cell.inner_text().split("\u00a0%")[0]) for cell in kept)
     assert then > now, "more budget keeps more of the signal"
     with page.expect_download() as download:
         page.locator("#left").get_by_role("link", name="CSV").click()
@@ -65,6 +65,7 @@ def test_two_searches_are_compared_with_the_keyboard_alone(visit: Open, site: An
     expect(
         facts.get_by_role("row").filter(has=page.get_by_role("rowheader", name="Own features", exact=True))
     ).to_contain_text("dep_delay")
+    expect(page.locator("main")).to_contain_text("with dep_delay, distance · ε\u00a03 · ")
     tab_to(page, "Swap")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/searches/{second}/compare/{first}")

@@ -68,6 +68,16 @@ def test_no_page_has_a_serious_finding_or_needs_sideways_scrolling(
 
 
 @pytest.mark.parametrize("scheme, width", [("light", 390), ("dark", 1200)])
+def test_pages_with_maps_have_no_serious_finding_either(visit: Open, known_site: Any, scheme: str, width: int) -> None:
+    listed = known_site.platform.catalog.list(known_site.caller("admin"), Filter(provider="agency-0")).items
+    states = next(one["id"] for one in map(json.loads, listed) if one["key"]["name"] == "us-state")
+    for path in (f"/datasets/{states}", "/domains/us-state"):
+        page = visit(path, at=known_site, width=width, scheme=scheme)
+        drawn(page)
+        assert findings(page, path) == {}
+
+
+@pytest.mark.parametrize("scheme, width", [("light", 390), ("dark", 1200)])
 def test_the_page_of_an_admin_has_no_serious_finding_either(visit: Open, scheme: str, width: int) -> None:
     assert findings(visit("/admin", user="admin", width=width, scheme=scheme), "admin") == {}
 
@@ -76,7 +86,7 @@ def findings(page: Page, name: str) -> dict[str, list[str]]:
     """What is wrong with a page, everything on it opened."""
     page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
     report = Axe().run(page, options={"resultTypes": ["violations"]}).response
-    serious = [v for v in report["violations"] if v["impact"] in ("serious", "critical")]
+    serious = [v for v in report["violations"] if v["impact"] in ("serious", "critical") or v["id"] == "heading-order"]
     found = {f"{name}: {v['id']}": [node["html"][:150] for node in v["nodes"]] for v in serious}
     if broken := page.evaluate(BROKEN):
         found[f"{name}: one word a line"] = broken
@@ -191,3 +201,11 @@ def test_pages_work_without_script(visit: Open, site: Any) -> None:
     expect(page.get_by_role("row", name="Rows per key 5,000")).to_be_visible()
     page.goto(site.address + address(site, "dataset"))
     expect(page.get_by_text("The table has the same numbers").first).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [320, 390, 700])
+def test_every_link_of_the_navigation_is_in_sight_on_a_narrow_screen(visit: Open, width: int) -> None:
+    links = visit("/", user="united", width=width).locator(".nav a")
+    found = {link.inner_text(): link.bounding_box() or {} for link in links.all()}
+    assert {"Catalogue", "Plan", "Budget", "Enquiries"} <= found.keys()
+    assert [name for name, box in found.items() if box["x"] < 0 or box["x"] + box["width"] > width] == []

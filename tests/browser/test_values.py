@@ -94,3 +94,18 @@ def test_the_page_of_a_long_domain_holds_few_rows_and_is_quick() -> None:
     assert found["keys"] == int(keys) and 0 < found["elements"] < 100
     if FULL:
         assert found["first_view_ms"] < 1000 and found["frames_per_second"] >= 30, found
+
+
+def test_states_are_found_by_name_and_an_empty_table_says_so(visit: Open, known_site: Any) -> None:
+    page = visit(address(known_site, "agency-0", "us-state"), at=known_site)
+    section = page.locator("#values")
+    expect(section).to_contain_text("4 of the 57 keys have no shape on this map; they are in the table: AS · American Samoa")
+    sought = section.get_by_label("Show only keys with")
+    sought.fill("Texas")
+    expect(section.locator("tbody tr:not(.space)")).to_have_count(1)
+    expect(section.get_by_role("rowheader")).to_have_text("TX · Texas")
+    expect(section.get_by_text("No key holds")).to_be_hidden()
+    sought.fill("Atlantis")
+    expect(section.get_by_text("No key holds “Atlantis”.")).to_be_visible()
+    page.reload()  # the same words from the server
+    expect(section.get_by_text("No key holds “Atlantis”.")).to_be_visible()

@@ -81,6 +81,7 @@ def serve(
     listening = listen(host, port)
     app = make_app(settings)
     tempfile.tempdir = str(app.state.platform.incoming)  # forms with large files: not where the system may have little room
+    _say_what_is_missing(app)
     run(app, listening, lambda address: _ready(address, settings, json=json), proxy=proxy)
 
 
@@ -138,6 +139,15 @@ def run(app: FastAPI, listening: socket.socket, ready: Callable[[str], None], *,
 def trusted_proxies() -> list[str]:
     """Who is believed about callers: the same that the web server believes."""
     return [one.strip() for one in os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1").split(",") if one.strip()]
+
+
+def _say_what_is_missing(app: FastAPI) -> None:
+    """Of what the pages can do, once: nobody sees that a map is not there."""
+    from saibot.extras import how_to_install
+    from saibot.report.places import to_install
+
+    if app.state.platform.settings.pages and (extras := to_install()):
+        app.state.platform.log.info("places are shown without maps", hint=how_to_install(*extras))
 
 
 def _settle() -> None:

@@ -34,6 +34,7 @@ def related(
 
     `signal` is by digest: how much of a sketch's values between keys is signal, from its own numbers and known noise.
     """
+    parts = [one.part for one in subject.keys if one.label[1] is None]
     meetings, heard = Meetings(subject.keys, lists), signal or {}
     joins: list[JoinsWith] = []
     unions: list[UnionsWith] = []
@@ -61,7 +62,7 @@ def related(
         else:
             reasons.append(f"no join: {getattr(join, 'reason', '')}")
         if subject.features:
-            union = match_union(subject.features, header, neighbours=subject.neighbours)
+            union = match_union(subject.features, header, neighbours=subject.neighbours, keys=parts)
             if isinstance(union, Addable):
                 unions.append(UnionsWith(**facts, why=union.explain()))
             else:

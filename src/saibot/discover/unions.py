@@ -76,7 +76,7 @@ class Addable:
         parts = [f"the same {', '.join(same)}"] if same else []
         parts += [", ".join(feature.explain() for feature in mapped)] if mapped else []
         parts += [f"ignored: {', '.join(self.ignored)}"] if self.ignored else []
-        parts += [] if self.keyed else ["not by the request's key: adds to whole-table sums only"]
+        parts += [] if self.keyed else ["not by the same key: adds to whole-table sums only"]
         return f"{self.dataset}: {'; '.join(parts)}"
 
 
@@ -206,7 +206,10 @@ def _map(feature: Feature, other: Feature, others: Sequence[Feature]) -> Feature
 
 
 def _keyed(header: Header, keys: Sequence[str] | None) -> bool:
-    return keys is not None and header.key is not None and [part.keys_digest for part in header.key.parts] == list(keys)
+    """A list of keys may be named by the first digits of its digest, as a corpus names it."""
+    if keys is None or header.key is None or len(keys) != len(header.key.parts):
+        return False
+    return all(key and part.keys_digest.startswith(key) for key, part in zip(keys, header.key.parts, strict=True))
 
 
 def _plain(text: str) -> str:

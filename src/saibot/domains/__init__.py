@@ -7,9 +7,11 @@ from saibot.domains.file import DomainCard
 from saibot.domains.finding import KnownDomains, NamedDomain, imported_domains, named_domain
 from saibot.domains.generated import generated_domain
 from saibot.domains.meaning import different, doubt
+from saibot.domains.naming import key_labels
 from saibot.domains.registry import DomainRegistry
 from saibot.domains.spelling import folded, normal_key, spellings
 from saibot.domains.vocabularies import Vocabulary, vocabulary
+from saibot.domains.vocabularies.countries import capitals
 
 __all__ = [
     "OTHER",
@@ -24,11 +26,13 @@ __all__ = [
     "Vocabulary",
     "align",
     "align_each",
+    "capitals",
     "different",
     "doubt",
     "folded",
     "generated_domain",
     "imported_domains",
+    "key_labels",
     "keys_digest",
     "level_domain",
     "named_domain",

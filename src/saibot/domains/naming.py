@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from calendar import monthrange
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from functools import lru_cache
 
 from saibot.domains.domain import range_name
 from saibot.domains.generated import generated_domain
-from saibot.domains.vocabularies import of_domain
+from saibot.domains.vocabularies import key_names, of_domain
+
+LONG = 10_000
+_CODES = {"code", "fips", "id", "ids", "number", "postal", "postcode", "zip", "zipcode"}
 
 
 @lru_cache(2000)
@@ -21,7 +25,22 @@ def domain_name(id: str) -> str:
     if generated_domain(id) is None:
         return id
     first, last = rest.split(":")[-2:]
-    return f"{range_name(id) or 'whole numbers'} {first} to {last}" if kind == "range" else _CALENDAR[kind](first, last)
+    return _numbers(range_name(id), first, last) if kind == "range" else _CALENDAR[kind](first, last)
+
+
+def key_labels(id: str, keys: Sequence[str]) -> Sequence[str]:
+    """Keys with what people call them, where a package says so: `TX · Texas`. Others as they are."""
+    names = key_names(id)
+    return [f"{key} · {names[key]}" if key in names else key for key in keys] if names else keys
+
+
+def spoken(number: int, of: str | None = None) -> str:
+    """A key that counts something, with separators where it is long; years are not, and neither are codes."""
+    return str(number) if abs(number) < LONG or _CODES & set(re.split(r"[^a-z]+", (of or "").lower())) else f"{number:,}"
+
+
+def _numbers(of: str | None, first: str, last: str) -> str:
+    return f"{of or 'whole numbers'} {spoken(int(first), of)} to {spoken(int(last), of)}"
 
 
 def _days(first: str, last: str) -> str:

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from cachetools import LRUCache
 
+from saibot.domains.naming import key_labels
 from saibot.estimate.lookup import LookupValues
 from saibot.platform.opened_corpus import OpenedCorpus, Stamp
 from saibot.platform.shown_sketches import shown_sketch
@@ -62,8 +63,15 @@ class ValuesByKey:
         return self.keys[0] if len(self.keys) == 1 else [TIMES.join(key) for key in zip(*self.keys, strict=True)]
 
     @cached_property
+    def told(self) -> Sequence[str]:
+        """The same for people: with the names of places beside their codes."""
+        columns = [key_labels(id, column) for id, column in zip(self.domain.split("+"), self.keys, strict=True)]
+        named = any(one is not own for one, own in zip(columns, self.keys, strict=True))
+        return [TIMES.join(key) for key in zip(*columns, strict=True)] if named else self.labels
+
+    @cached_property
     def _folded(self) -> list[str]:
-        return [label.casefold() for label in self.labels]
+        return [label.casefold() for label in self.told]
 
     def feature(self, name: str | None) -> FeatureByKey:
         """The feature with this name, the first where there is none."""

@@ -16,6 +16,8 @@ from typing import Any
 from saibot.discover import Addable, Joinable, Meetings, OwnKeys, match_union
 from saibot.discover.related import label_text
 from saibot.domains import DomainRegistry, KnownDomains
+from saibot.domains.naming import domain_name
+from saibot.domains.vocabularies import finer_lists
 from saibot.errors import InvalidSketch
 from saibot.platform.accounts import Caller
 from saibot.platform.catalog import Catalog, Filter
@@ -101,6 +103,20 @@ class Relatives:
         own = [one for i, part in enumerate(parts) for one in OwnKeys.of(part.name, domain_of_part(sketch, i, known))]
         return corpus, Meetings(own, corpus)
 
+    def finer(self, caller: Caller, dataset: dict[str, Any], *, limit: int) -> list[dict[str, Any]]:
+        """Datasets whose keys lie within this one's, of lists that ship: by county, for one by state. Each with its reason.
+
+        A request with such keys can look this dataset up; the other way round a key would have many values.
+        """
+        found: dict[str, dict[str, Any]] = {}
+        for part in dataset["key"]["parts"] if dataset["key"] else ():
+            for id in finer_lists(part["domain"]):
+                why = f"its keys are {domain_name(id)}, which lie in those of {domain_name(part['domain'])}"
+                listed = self._catalog.list(caller, Filter(domain=id), limit=limit)
+                found |= {other["id"]: other | {"why": why} for other in map(json.loads, listed.items)}
+        found.pop(dataset["id"], None)
+        return [_facts(other) | {"why": other["why"]} for other in list(found.values())[:limit]]
+
     # -------------------------------------------------------------------------------------------- unions
 
     def _unions(self, caller: Caller, dataset: dict[str, Any], header: Header, limit: int) -> Iterator[UnionsWith]:
@@ -114,7 +130,10 @@ class Relatives:
                 continue
             with suppress(NotFound, InvalidSketch):
                 union = match_union(
-                    header.features, stored_header(self._files, other["digest"]), neighbours=header.protected_under
+                    header.features,
+                    stored_header(self._files, other["digest"]),
+                    neighbours=header.protected_under,
+                    keys=[part.keys_digest for part in header.key.parts] if header.key else None,
                 )
                 if isinstance(union, Addable):
                     found += 1

@@ -49,6 +49,7 @@ LEGEND: Spec = {
     "symbolOpacity": 1,
     "symbolStrokeWidth": 0,
 }
+SHARE_AXIS: Spec = {"labelExpr": "format(100 * datum.value, '.3~r') + '\u00a0%'"}  # as shares are written elsewhere
 SIZES = {"circle": 90, "diamond": 150}  # square pixels at which shapes look equally large
 POINT: Spec = {"type": "point", "filled": True, "opacity": 1, "stroke": "@surface", "strokeWidth": 1.5}
 

@@ -94,7 +94,8 @@ class SideBySide:
         """What keeps the two R² from being comparable, where something does."""
         if self.first.by_held_out != self.second.by_held_out:
             return "One R² is of held-out rows, the other of training rows, which flatters it a little."
-        if self.first.result.rows != self.second.result.rows:
+        rows = [view.result.rows.test if view.by_held_out else view.result.rows.train for view in self.views]
+        if rows[0] != rows[1]:
             return "They are of different numbers of rows; a difference between them may be a difference between the rows."
         return ""
 
@@ -245,6 +246,19 @@ def compare_views(first: ResultView, second: ResultView, names: tuple[str, str] 
     if names[0] == names[1]:
         names = f"{names[0]} (first)", f"{names[1]} (second)"
     return SideBySide(first, second, names)
+
+
+def asked_words(view: ResultView, *, most: int = 4) -> str:
+    """What tells a search from others about the same target: own features, its own budget, and rows."""
+    names = _features(view).split(", ")
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    spent = _request_epsilon(view)
+    told = [
+        f"with {', '.join(names[:most])}{more}",
+        spent if spent.startswith("ε") else "",
+        plural(view.result.rows.train, "row"),
+    ]
+    return " · ".join(filter(None, told))
 
 
 def _features(view: ResultView) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from saibot.report.charts import LEGEND, POINT, SIZES, Row, Spec, chart, intervals
+from saibot.report.charts import LEGEND, POINT, SHARE_AXIS, SIZES, Row, Spec, chart, intervals
 from saibot.report.format import count, fixed, number, percent, signed
 from saibot.wire import ModelOnRows, WhatIf
 
@@ -192,7 +192,7 @@ def other_budgets(asked: WhatIf, epsilon: float) -> Spec | None:
         "field": "value",
         "type": "quantitative",
         "scale": {"zero": True},
-        "axis": axis | ({} if by_gain else {"format": "%"}),
+        "axis": axis | ({} if by_gain else SHARE_AXIS),
     }
     tooltip = [
         {"field": "column"},

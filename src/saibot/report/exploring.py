@@ -18,7 +18,7 @@ from saibot.report.charts import Spec
 from saibot.report.explore_charts import ADDED, AFTER, BEFORE, OWN, Drawn
 from saibot.report.format import count, fixed, number, percent, plural, signed, with_error
 from saibot.report.key_charts import MOST_BARS, Shapes, kind_of
-from saibot.report.places import map_file, shapes_of
+from saibot.report.places import key_labels, map_file, map_words, shapes_of
 from saibot.report.result import ResultView, coefficient_rows
 from saibot.report.spreadsheet import csv_text
 from saibot.wire import FitOnRows, KeyResiduals, OtherBudgets, WhatIf
@@ -43,12 +43,12 @@ class LeftByKey:
     @property
     def shown(self) -> str:
         """Which keys the picture and the table have, where they do not have all."""
-        told = []
+        told = [map_words(self.part.domain, self.part.keys, command=False)]
         if self.kind == "bars" and len(self.part.keys) > MOST_BARS:
             told.append(f"The picture shows the {MOST_BARS} keys that stand out most.")
         if self.part.left_out:
             told.append(f"{plural(self.part.left_out, 'key')} that stand out least are not kept.")
-        return " ".join(told)
+        return " ".join(filter(None, told))
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,12 @@ class ExploredView:
         return "The request was local: what its rows leave unexplained is with the rows, and in no result."
 
     def _left(self, part: KeyResiduals, place: int) -> LeftByKey:
-        shapes = shapes_of(part.domain)
+        shapes, labels = shapes_of(part.domain), key_labels(part.domain, part.keys)
         heads = [part.key, *([_capital(BEFORE)] if part.before else []), _capital(AFTER), "Rows"]
         rows = []
         for i in residual_charts.striking(part, STRIKING):
             was = [with_error(part.before[i], part.before_error[i], self.unit)] if part.before else []
-            rows.append([part.keys[i], *was, with_error(part.after[i], part.after_error[i], self.unit), count(part.rows[i])])
+            rows.append([labels[i], *was, with_error(part.after[i], part.after_error[i], self.unit), count(part.rows[i])])
         drawn = residual_charts.residuals(part, shapes, self.files, unit=self.unit, id=f"left-chart-{place}")
         return LeftByKey(part, kind_of(part.domain, shapes), drawn, heads, rows, self._spread(part))
 

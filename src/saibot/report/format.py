@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, date, datetime
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 
 NOTHING = "–"
+_LOOSE_SYMBOL = re.compile(r"(?:± |[εδμσ] (?:[=≤<] )?)(?=[\d−])")
+_LOOSE_UNIT = re.compile(r"(?<=\d) %")
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -114,6 +117,11 @@ def plural(amount: float | None, one: str, many: str | None = None) -> str:
     if amount is None:
         return NOTHING
     return f"{count(amount)} {one if round(amount) == 1 else many or one + 's'}"
+
+
+def unbroken(text: str) -> str:
+    """The same text, in which no line begins between a sign or a symbol and its number."""
+    return _LOOSE_UNIT.sub("\u00a0%", _LOOSE_SYMBOL.sub(lambda found: found[0].replace(" ", "\u00a0"), text))
 
 
 def plain_text(text: object, *, most: int = 2000) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -62,7 +62,8 @@ def environment(package: str = OWN) -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {name: getattr(format, name) for name in FILTERS}
-    made.filters |= {"data": data_block, "drawn": _drawn}
+    made.filters |= {name: _without_break(getattr(format, name)) for name in ("percent", "with_error")}
+    made.filters |= {"data": data_block, "drawn": _drawn, "unbroken": format.unbroken}
     made.globals |= {"version": __version__, "offline": False}
     return made
 
@@ -71,6 +72,11 @@ def data_block(document: Any) -> Markup:
     """JSON for a `<script type="application/json">`, in which no text can end the element or open a comment."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _without_break(told: Callable[..., str]) -> Callable[..., str]:
+    """For pages, whose lines end where the window does; terminals and files keep plain spaces."""
+    return lambda *values, **named: format.unbroken(told(*values, **named))
 
 
 def _drawn(spec: Spec, half: bool = False) -> Markup:

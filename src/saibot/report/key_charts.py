@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
 import numpy as np
 
-from saibot.report.charts import POINT, Row, Spec, chart, name_axis
+from saibot.report.charts import POINT, SHARE_AXIS, Row, Spec, chart, name_axis
 from saibot.report.format import number, percent, with_error
 
 MOST_BARS = 30
 STEPS = "abcdefghi"  # of colours on a map, from far below the middle to far above
 MOST_POINTS = 1000  # of a line: more are not told apart on a screen, and neighbours are taken together
 SIGMAS = 2
+LEGEND_WIDTH = 300  # of a map on a phone
 Shapes = Callable[[str], str | dict[str, Any]]
 """Where a page finds a file of shapes, or what is in it, for a report that fetches nothing."""
 
@@ -30,6 +31,14 @@ class MapShapes:
     projection: str
     ratio: float  # of height to width
     number: Mapping[str, int]  # of the shape, by key
+    shaped: frozenset[str] | None = None  # keys whose shape is in the file; None: all that have a number
+    dots: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # longitude and latitude of keys without a shape
+
+    def shows(self, key: str) -> bool:
+        return self.has_shape(key) or key in self.dots
+
+    def has_shape(self, key: str) -> bool:
+        return key in (self.number if self.shaped is None else self.shaped)
 
 
 @dataclass(frozen=True)
@@ -44,11 +53,19 @@ class OverKeys:
     name: str = "value"
     shapes: MapShapes | None = None
     better: np.ndarray | None = None  # the same with the help of the corpus
+    labels: Sequence[str] | None = None  # the keys as people read them, where that is more than the key
 
     def take(self, places: np.ndarray) -> OverKeys:
         some = None if self.errors is None else self.errors[places]
         better = None if self.better is None else self.better[places]
-        return replace(self, keys=[self.keys[i] for i in places], values=self.values[places], errors=some, better=better)
+        labels = None if self.labels is None else [self.labels[i] for i in places]
+        keys = [self.keys[i] for i in places]
+        return replace(self, keys=keys, labels=labels, values=self.values[places], errors=some, better=better)
+
+    @property
+    def called(self) -> str:
+        """The field of a row that people read."""
+        return "key" if self.labels is None else "label"
 
     @property
     def kind(self) -> str:
@@ -72,6 +89,8 @@ class OverKeys:
             }
             for key, value, error in zip(self.keys, self.values, errors, strict=True)
         ]
+        for row, label in zip(rows, () if self.labels is None else self.labels, strict=False):
+            row["label"] = label
         for row, better in zip(rows, () if self.better is None else self.better, strict=False):
             row |= {"better": _rounded(better), "better_told": f"{number(float(better))} {self.unit}".rstrip()}
         return [row for row, value in zip(rows, self.values, strict=True) if np.isfinite(value)]
@@ -152,24 +171,32 @@ def places(
     Values are those with the help of the corpus, where there are any. Maps with the same middle and reach have one scale.
     """
     drawn = drawn if drawn.better is None else replace(drawn, values=drawn.better, errors=None, better=None)
-    rows: list[Row] = [
-        {"id": shapes.number[str(row["key"])], **{name: row[name] for name in ("key", "value", "told")}}
-        for row in drawn.rows()
-        if row["key"] in shapes.number
-    ]
-    values = [float(row["value"]) for row in rows]
+    fields = list(dict.fromkeys(("key", drawn.called, "value", "told")))
+    told = [{name: row[name] for name in fields} for row in drawn.rows() if shapes.shows(str(row["key"]))]
+    rows = [{"id": shapes.number[str(row["key"])], **row} for row in told if shapes.has_shape(str(row["key"]))]
+    dots = [_at(shapes, row) for row in told if not shapes.has_shape(str(row["key"]))]
+    values = [float(str(row["value"])) for row in told]
     middle = drawn.middle if middle is None else middle
     reach = reach or max((abs(value - middle) for value in values), default=1.0) or 1.0
     # Steps, each with a name of its own: a file has no script that could mix colours anew when it gets dark.
     scale = {"type": "threshold", "domain": steps_around(middle, reach), "range": [f"@map-{one}" for one in STEPS]}
-    legend = {"title": _title(drawn), "orient": "bottom", "gradientLength": 270, "titleColor": "@muted"}
+    legend = {
+        "title": _title(drawn),
+        "titleLimit": LEGEND_WIDTH,
+        "orient": "bottom",
+        "gradientLength": 270,
+        "titleColor": "@muted",
+    }
     legend |= {"titleFontWeight": "normal", "format": ",.3~r"}
     colour = {"field": "value", "type": "quantitative", "scale": scale, "legend": legend}
     content = {"url": file} if isinstance(file, str) else {"values": file}
     ground = content | {"format": {"type": "topojson", "feature": shapes.objects}}
-    looked_up = {"data": {"values": rows}, "key": "id", "fields": ["key", "value", "told"]}
+    looked_up = {"data": {"values": rows}, "key": "id", "fields": fields}
     many = len(shapes.number) > 500  # whose outlines would be all that one sees
     outline = {"type": "geoshape", "stroke": "@line-strong", "strokeWidth": 0.15 if many else 0.4, "aria": False}
+    point = {"type": "circle", "size": 45, "opacity": 1, "stroke": "@line-strong", "strokeWidth": 0.75}
+    where = {name: {"field": name, "type": "quantitative"} for name in ("longitude", "latitude")}
+    dotted = [{"data": {"values": dots}, "mark": point, "encoding": {**where, "color": colour, "tooltip": _tooltip(drawn)}}]
     return chart(
         [],
         description=f"Map of {drawn.name}. The table below has the same numbers.",
@@ -184,6 +211,7 @@ def places(
                 "mark": outline,
                 "encoding": {"color": colour, "tooltip": _tooltip(drawn)},
             },
+            *(dotted if dots else ()),
         ],
     )
 
@@ -228,7 +256,7 @@ def bars(drawn: OverKeys) -> Spec:
         rows,
         description=f"{drawn.name} of each key. The table below has the same numbers.",
         height=22 * max(len(rows), 1),
-        encoding={"y": name_axis("key", [str(row["key"]) for row in rows])},
+        encoding={"y": name_axis(drawn.called, [str(row[drawn.called]) for row in rows])},
         layer=layers,
     )
 
@@ -237,7 +265,7 @@ def loaded_bars(loadings: Sequence[tuple[str, float]]) -> Spec:
     """What a factor explains of each table's spread, as shares between -1 and 1: the sign says which way it goes."""
     rows = [{"label": label, "share": share, "told": percent(abs(share))} for label, share in loadings]
     scale = {"domain": [min(-0.05, *(share for _, share in loadings), 0), 1] if loadings else [0, 1], "nice": False}
-    axis = {"title": "share of its spread", "format": "%", "tickCount": 5}
+    axis = {"title": "share of its spread", **SHARE_AXIS, "tickCount": 5}
     return chart(
         rows,
         description="How much of each dataset the factor explains. The table below has the same numbers.",
@@ -269,7 +297,9 @@ def _thinned(drawn: OverKeys) -> OverKeys:
     values = np.add.reduceat(drawn.values, starts) / counts
     better = None if drawn.better is None else np.add.reduceat(drawn.better, starts) / counts
     errors = None if drawn.errors is None else np.sqrt(np.add.reduceat(drawn.errors**2, starts)) / counts
-    return replace(drawn, keys=[drawn.keys[i] for i in starts], values=values, errors=errors, better=better)
+    labels = None if drawn.labels is None else [drawn.labels[i] for i in starts]
+    keys = [drawn.keys[i] for i in starts]
+    return replace(drawn, keys=keys, labels=labels, values=values, errors=errors, better=better)
 
 
 def _title(drawn: OverKeys) -> str:
@@ -278,7 +308,12 @@ def _title(drawn: OverKeys) -> str:
 
 def _tooltip(drawn: OverKeys) -> list[Spec]:
     helped = [] if drawn.better is None else [{"field": "better_told", "title": "with the corpus"}]
-    return [{"field": "key"}, {"field": "told", "title": drawn.name}, *helped]
+    return [{"field": drawn.called, "title": "key"}, {"field": "told", "title": drawn.name}, *helped]
+
+
+def _at(shapes: MapShapes, row: Row) -> dict[str, object]:
+    longitude, latitude = shapes.dots[str(row["key"])]
+    return {**row, "longitude": longitude, "latitude": latitude}
 
 
 def _rounded(value: float) -> float:

@@ -23,12 +23,13 @@ from saibot.report.key_charts import (
     places,
     time_axis,
 )
+from saibot.report.places import key_labels
 from saibot.wire import KeyResiduals
 
 
 def residuals(part: KeyResiduals, shapes: MapShapes | None, files: Shapes, *, unit: str, id: str) -> list[Drawn]:
     """What is left unexplained by key: a line in time, a map before and after, or points beside each other."""
-    kind = kind_of(part.domain, shapes)
+    kind, labels = kind_of(part.domain, shapes), key_labels(part.domain, part.keys)
     words = f"Mean of target less prediction by {part.key}; the table has the numbers."
     if kind == "map" and shapes is not None:
         file = files(shapes.file)
@@ -36,11 +37,12 @@ def residuals(part: KeyResiduals, shapes: MapShapes | None, files: Shapes, *, un
         columns = {AFTER: (part.after, part.after_error)}
         if part.before:
             columns = {BEFORE: (part.before, part.before_error)} | columns
+        drawn = {title: _over(part, labels, *pair, unit) for title, pair in columns.items()}
         return [
-            Drawn(f"{id}-{place}", title, words, places(_over(part, *pair, unit), shapes, file, middle=0.0, reach=reach))
-            for place, (title, pair) in enumerate(columns.items())
+            Drawn(f"{id}-{place}", title, words, places(over, shapes, file, middle=0.0, reach=reach))
+            for place, (title, over) in enumerate(drawn.items())
         ]
-    spec = _residual_line(part, unit) if kind == "line" else _residual_points(part, unit)
+    spec = _residual_line(part, labels, unit) if kind == "line" else _residual_points(part, labels, unit)
     return [Drawn(id, "", words, spec)]
 
 
@@ -53,15 +55,19 @@ def striking(part: KeyResiduals, most: int) -> list[int]:
     return [int(place) for place in np.argsort(-size / errors, kind="stable")[:most]]
 
 
-def _over(part: KeyResiduals, values: tuple[float, ...], errors: tuple[float, ...], unit: str) -> OverKeys:
-    return OverKeys(part.domain, part.keys, np.array(values), np.array(errors), unit=unit, name="left unexplained")
+def _over(
+    part: KeyResiduals, labels: Sequence[str], values: tuple[float, ...], errors: tuple[float, ...], unit: str
+) -> OverKeys:
+    name = "left unexplained"
+    return OverKeys(part.domain, part.keys, np.array(values), np.array(errors), unit=unit, name=name, labels=labels)
 
 
-def _residual_rows(part: KeyResiduals, unit: str) -> list[dict[str, Any]]:
+def _residual_rows(part: KeyResiduals, labels: Sequence[str], unit: str) -> list[dict[str, Any]]:
     rows = []
     for place, key in enumerate(part.keys):
         after, error = part.after[place], part.after_error[place]
-        row: dict[str, Any] = {"key": key, "after": after, "low": after - SIGMAS * error, "high": after + SIGMAS * error}
+        row: dict[str, Any] = {"key": key, "label": labels[place], "after": after}
+        row |= {"low": after - SIGMAS * error, "high": after + SIGMAS * error}
         row |= {"told": with_error(after, error, unit), "rows": count(part.rows[place])}
         if part.before:
             row |= {"before": part.before[place], "was": with_error(part.before[place], part.before_error[place], unit)}
@@ -71,7 +77,7 @@ def _residual_rows(part: KeyResiduals, unit: str) -> list[dict[str, Any]]:
 
 def _told(part: KeyResiduals) -> list[Spec]:
     was = [{"field": "was", "title": BEFORE}] if part.before else []
-    return [{"field": "key"}, *was, {"field": "told", "title": AFTER}, {"field": "rows"}]
+    return [{"field": "label", "title": "key"}, *was, {"field": "told", "title": AFTER}, {"field": "rows"}]
 
 
 def _looks(part: KeyResiduals, scale: Sequence[Any], **legend: Any) -> Spec:
@@ -88,8 +94,8 @@ def _zero(x: str) -> Spec:
     }
 
 
-def _residual_line(part: KeyResiduals, unit: str) -> Spec:
-    rows = _thinned(_residual_rows(part, unit))
+def _residual_line(part: KeyResiduals, labels: Sequence[str], unit: str) -> Spec:
+    rows = _thinned(_residual_rows(part, labels, unit))
     rows = [row | {"at": moment(part.domain, row["key"])} for row in rows]
     title = f"left unexplained ({unit})" if unit else "left unexplained"
     y = {"type": "quantitative", "axis": {"title": title, "tickCount": 5}}
@@ -118,8 +124,8 @@ def _residual_line(part: KeyResiduals, unit: str) -> Spec:
     )
 
 
-def _residual_points(part: KeyResiduals, unit: str) -> Spec:
-    rows = _residual_rows(part, unit)
+def _residual_points(part: KeyResiduals, labels: Sequence[str], unit: str) -> Spec:
+    rows = _residual_rows(part, labels, unit)
     if len(rows) > MOST_BARS:
         chosen = set(striking(part, MOST_BARS))
         rows = [row for place, row in enumerate(rows) if place in chosen]
@@ -140,7 +146,7 @@ def _residual_points(part: KeyResiduals, unit: str) -> Spec:
             looks = {"color": {"datum": name, **colour}, "shape": {"datum": name, **shape}, "tooltip": _told(part)}
             layers.append({"mark": {**POINT, "size": SIZES[size]}, "encoding": {"x": {"field": field, **x}, **looks}})
     for layer in layers[1:]:
-        layer["encoding"]["y"] = name_axis("key", [row["key"] for row in rows])
+        layer["encoding"]["y"] = name_axis("label", [row["label"] for row in rows])
     return chart(
         rows,
         description="What is left unexplained of each key. The table has the numbers.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from saibot.report.charts import LEGEND, POINT, Spec, chart, name_axis
+from saibot.report.charts import LEGEND, POINT, SHARE_AXIS, Spec, chart, name_axis
 from saibot.report.format import fixed, number, percent, with_error
 
 SIGMAS = 2  # whiskers of privacy noise: two standard deviations to either side
@@ -140,8 +140,9 @@ def reliability(points: Sequence[dict[str, Any]], epsilon: float) -> Spec:
         "scale": {"domain": list(cases), "range": list(cases.values())},
     }
     x = {"field": "epsilon", "type": "quantitative", "scale": {"type": "log", "nice": False}}
-    axis = {"title": "ε (more budget: less noise, weaker protection)", "grid": False, "values": [0.1, 0.2, 0.5, 1, 2, 4, 8]}
-    kept = {"title": "signal kept", "format": "%", "values": [0, 0.25, 0.5, 0.75, 1]}
+    title = ["ε (more budget: less noise,", "weaker protection)"]  # in one line it is wider than a phone
+    axis = {"title": title, "grid": False, "values": [0.1, 0.2, 0.5, 1, 2, 4, 8]}
+    kept = {"title": "signal kept", **SHARE_AXIS, "values": [0, 0.25, 0.5, 0.75, 1]}
     return chart(
         rows,
         description="Share of the signal that private values keep, over epsilon.",

@@ -128,3 +128,12 @@ def test_a_registered_domain_says_by_whom_and_one_id_with_two_lists_shows_both(s
     assert "version 1, 2 keys" in words
     other = re.search(r'href="(/domains/ours\?keys=[0-9a-f]+)"', server.client().get("/domains/ours").text)
     assert other is not None and "Keys 2" in text(server.client().get(other[1]))
+
+
+def test_lists_that_ship_are_there_as_csv_and_name_coarser_and_finer_ones(server: Any) -> None:
+    page = server.client().get("/domains/us-state")
+    assert 'href="/domains/us-county-fips"' in page.text and 'href="/lists/us-state.csv"' in page.text
+    rows = list(csv.DictReader(io.StringIO(server.client().get("/lists/us-state.csv").text)))
+    assert len(rows) == 57 and {"key": "TX", "fips": "48"} in rows
+    assert 'href="/domains/us-state"' in server.client().get("/domains/us-county-fips").text
+    assert server.client().get("/lists/no-such-list.csv").status_code == 404

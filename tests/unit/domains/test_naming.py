@@ -21,6 +21,10 @@ from saibot.domains.naming import domain_name
         ("years:2010:2019", "years 2010 to 2019"),
         ("range:1:15", "whole numbers 1 to 15"),
         ("range:department:1:15", "department 1 to 15"),
+        ("range:shop:1:100000", "shop 1 to 100,000"),
+        ("range:1:100000", "whole numbers 1 to 100,000"),
+        ("range:year:1998:2024", "year 1998 to 2024"),
+        ("range:zip-code:10001:11697", "zip-code 10001 to 11697"),  # codes are no amounts
         ("range:weekday:1:7", "Days of a week, Monday 1 to Sunday 7"),
         ("iso-country", "Countries by two letters"),
         ("us-county-fips", "Counties of the United States by FIPS code, five digits"),

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from saibot.domains import named_domain
 from saibot.estimate.lookup import lookup_values
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
 from saibot.platform.key_values import ValuesByKey
+from saibot.platform.pages.views.values import as_table
 from saibot.platform.service import Platform
 from saibot.search.corpus import Corpus
 from saibot.sketch import read_sketch, write_sketch
@@ -105,3 +107,12 @@ def test_a_page_says_where_a_sketch_tells_nothing_of_single_keys() -> None:
     for error, little in ((0.0, False), (0.2, False), (1.0, False), (10.0, True)):
         assert _says_little(FeatureByKey("x", "", spread, np.full(50, error), None, None)) is little
     assert not _says_little(FeatureByKey("x", "", spread[:0], spread[:0], None, None))
+
+
+def test_places_are_found_by_their_names_and_keep_their_codes(platform: Platform) -> None:
+    states = named_domain("us-state")
+    found = values_of(platform, write_sketch(world(domain=states, name="by-state").sketches[0]))
+    assert found is not None
+    (place,) = found.order(found.features[0], by="key", down=False, text="texas")
+    assert (found.told[place], found.labels[place]) == ("TX · Texas", "TX")
+    assert as_table(found).to_csv().decode("utf-8-sig").splitlines()[1].startswith("AK,"), "files have the codes"

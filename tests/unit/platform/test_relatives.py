@@ -6,9 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from saibot.domains import named_domain
+from saibot.domains.vocabularies import finer_lists
 from saibot.platform.accounts import NOBODY, Caller
 from saibot.platform.errors import NotFound
 from saibot.platform.service import Platform
+from saibot.sketch import write_sketch
+from tests.support.shared_tables import world
 
 READER = Caller("reader", frozenset({"requester"}), "t-reader")
 
@@ -46,3 +50,27 @@ def test_no_more_are_named_than_were_asked_for(platform: Platform, provider: Cal
     first, *_ = [platform.accept(provider, named(name))[0].id for name in "abcd"]
     joins, unions = names(platform, provider, first, limit=2)
     assert len(joins) == len(unions) == 2
+
+
+def test_lists_that_nest_name_each_other() -> None:
+    assert finer_lists("us-state") == ["us-county-fips"], "the same states by number are no finer"
+    assert finer_lists("us-county-fips") == [] and finer_lists("nyc-dbn") == []
+
+
+def test_a_dataset_by_state_names_those_by_county_and_not_the_other_way_round(platform: Platform, provider: Caller) -> None:
+    ids = {}
+    for id in ("us-state", "us-county-fips"):
+        sketch = world(domain=named_domain(id), name=id, rows_per_table=400, tables=1).sketches[0]
+        ids[id] = platform.accept(provider, write_sketch(sketch))[0].id
+    shown = {id: platform.catalog.show(provider, ids[id]) for id in ids}
+    (finer,) = platform.relatives.finer(provider, shown["us-state"], limit=6)
+    assert finer["id"] == ids["us-county-fips"] and "Counties of the United States" in finer["why"]
+    assert platform.relatives.finer(provider, shown["us-county-fips"], limit=6) == []
+
+
+def test_rows_that_meet_by_the_same_key_are_not_said_to_have_another(
+    platform: Platform, provider: Caller, named: Callable[..., bytes]
+) -> None:
+    id, _ = [platform.accept(provider, named(name))[0].id for name in ("a", "b")]
+    (union,) = platform.relatives.of(provider, id, limit=6).unions
+    assert "key" not in union.why

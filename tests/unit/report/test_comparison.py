@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from saibot.report.compare_terminal import comparison_document, show_comparison
-from saibot.report.comparison import SideBySide, compare_views
+from saibot.report.comparison import SideBySide, asked_words, compare_views
 from saibot.report.html import comparison_html
 from saibot.report.notebook import compared_html
 from saibot.report.picture import comparison_picture
@@ -70,6 +70,13 @@ def test_what_keeps_two_numbers_from_being_comparable_is_said(pair: Any, result_
     unheld = result_document(candidates=4, steps=1, held_out=False)
     assert "flatters" in compared(pair[0], unheld).caution
     assert "different numbers of rows" in compared(pair[0], pair[1] | {"rows": {"train": 5, "test": 6}}).caution
+    alike = unheld | {"rows": unheld["rows"] | {"test": 77}}
+    assert compared(unheld, alike).caution == "", "both are measured on the same training rows"
+
+
+def test_a_search_is_told_from_others_by_features_budget_and_rows(pair: Any) -> None:
+    told = asked_words(view_result(pair[0]))
+    assert told.startswith("with ") and told.endswith(f" · {pair[0]['rows']['train']:,} rows")
 
 
 def test_charts_have_a_row_for_both_and_tell_them_apart_without_colour(pair: Any) -> None:

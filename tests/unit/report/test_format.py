@@ -79,3 +79,8 @@ def test_a_delta_reads_alike_however_it_was_written() -> None:
     assert [format.delta(text) for text in ("2e-6", "0", "0.01", None, "NaN", "1e999999")] == [
         *("2×10⁻⁶", "0", "0.01", "–", "NaN", "1e999999")
     ]
+
+
+def test_no_line_begins_between_a_symbol_and_its_number() -> None:
+    told = format.unbroken("12.3 ± 0.4 minute, ε = 1, δ 10⁻⁶ and 75 % of ± what")
+    assert told == "12.3 ±\u00a00.4 minute, ε\u00a0=\u00a01, δ\u00a010⁻⁶ and 75\u00a0% of ± what"

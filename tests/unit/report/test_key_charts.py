@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -94,3 +95,31 @@ def test_colours_of_a_map_change_at_round_numbers_that_reach_as_far_as_the_value
     assert len(ends) == 8 and np.allclose(steps, steps[0]) and f"{steps[0]:.1e}"[0] in "125"
     assert ends[0] - steps[0] <= middle - reach + steps[0] and ends[-1] + steps[0] >= middle + reach - steps[0]
     assert all(len(f"{end:.12g}".replace("-", "").replace(".", "").strip("0")) <= 6 for end in ends)
+
+
+def test_small_countries_are_dots_and_names_stand_beside_their_codes() -> None:
+    shapes = MapShapes(
+        "world.json",
+        "countries",
+        "equalEarth",
+        0.5,
+        {"DE": 276, "MT": 470, "BV": 74},
+        frozenset({"DE"}),
+        {"MT": (14.5, 35.9)},
+    )
+    labels = ["DE · Germany", "MT · Malta", "BV · Bouvet Island"]
+    drawn = OverKeys("iso-country", ["DE", "MT", "BV"], np.array([1.0, 3.0, 5.0]), shapes=shapes, labels=labels)
+    shape, dotted = over_keys(drawn, address)["layer"][1:]
+    assert [row["label"] for row in shape["transform"][0]["from"]["data"]["values"]] == ["DE · Germany"]
+    (malta,) = dotted["data"]["values"]
+    assert (malta["label"], malta["longitude"], malta["latitude"]) == ("MT · Malta", 14.5, 35.9)
+    assert dotted["encoding"]["color"] == shape["encoding"]["color"], "one scale and one legend"
+    assert dotted["encoding"]["tooltip"][0] == {"field": "label", "title": "key"}
+    bars = over_keys(replace(drawn, shapes=None), address)
+    assert bars["encoding"]["y"]["field"] == "label"
+
+
+def test_the_legend_of_a_map_has_room_for_its_title() -> None:
+    shapes = MapShapes("world.json", "countries", "equalEarth", 0.5, {"DE": 276})
+    spec = over_keys(OverKeys("iso-country", ["DE"], np.array([1.0]), unit="thousand dollars", shapes=shapes), address)
+    assert spec["layer"][1]["encoding"]["color"]["legend"]["titleLimit"] >= 300, "of itself it is cut at 180"

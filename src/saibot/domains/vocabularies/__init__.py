@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, lru_cache
 from importlib import import_module
 
 from saibot.domains.domain import KeyDomain
 from saibot.domains.errors import UnknownDomain
 from saibot.domains.vocabularies.vocabulary import Package, Vocabulary
 
-__all__ = ["Package", "Vocabulary", "catalogue", "of_domain", "shipped", "vocabulary"]
+__all__ = ["Package", "Vocabulary", "catalogue", "finer_lists", "key_names", "of_domain", "shipped", "vocabulary"]
 
 FAMILIES = ("countries", "united_states", "nuts", "diseases", "clock")
 
@@ -30,6 +31,23 @@ def shipped(id: str, version: int | None = None) -> Vocabulary | None:
 def of_domain(id: str) -> Vocabulary | None:
     """The vocabulary whose domain sketches name by this id: that of a named range is not its own id."""
     return next((one for one in catalogue().values() if id == (one.domain_id or one.id)), None)
+
+
+def finer_lists(id: str) -> list[str]:
+    """The domains of which a coarser level has these keys: counties, of states."""
+    own = of_domain(id)
+    every = catalogue().values() if own is not None else ()
+    return [one.domain_id or one.id for one in every if own and own.id in one.levels.values() and one.size > own.size]
+
+
+@lru_cache(100)
+def key_names(id: str) -> Mapping[str, str]:
+    """What people call the keys of a domain that ships: `TX` is Texas. Empty where no package says so."""
+    found = of_domain(id)
+    try:
+        return found.names() if found is not None and found.names is not None else {}
+    except ImportError:
+        return {}
 
 
 def vocabulary(id: str, version: int | None = None) -> KeyDomain:

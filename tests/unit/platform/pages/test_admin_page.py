@@ -45,6 +45,9 @@ def test_an_admin_sees_accounts_tokens_queue_disk_and_trail(stocked: tuple[Platf
     assert "0 queued · 0 running · 0 done · 0 failed · 0 cancelled" in words
     assert "corpus" in words and "free" in words
     assert "publish" in words and "create token" in words
+    assert "roles provider" in words and re.search(r"budget ε \S+, δ \S+", words), "facts as people read them"
+    assert not re.search(r"[\[{]'|[0-9a-f]{40}", words), "no literals of a program, no whole digests"
+    assert "Database saibot.db, saibot.db-" in words and "Not of this platform" not in words
     assert platform.first_admin_token is not None and platform.first_admin_token not in words
 
 

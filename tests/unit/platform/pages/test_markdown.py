@@ -34,6 +34,18 @@ def test_nothing_in_it_runs_or_loads(text: str) -> None:
         assert bad not in made
 
 
+def test_of_a_picture_its_words_are_left() -> None:
+    assert (
+        str(markdown_html("Seen: ![a <b>map</b>](https://x.example/a.png).")) == "<p>Seen: a &lt;b&gt;map&lt;/b&gt;.</p>\n"
+    )
+    assert markdown_text("![a map](https://x.example/a.png) of it") == "a map of it"
+
+
+def test_headings_leave_out_no_level() -> None:
+    made = str(markdown_html("### Deep\n\n# First\n\n#### Deeper\n\n# Second"))
+    assert [piece[:2] for piece in made.split("<h")[1:]] == ["3>", "3>", "4>", "3>"]
+
+
 def test_a_list_shows_the_words_alone() -> None:
     assert markdown_text("# Weather\n\nHourly, **measured** at [three](https://x.example) airports.") == (
         "Weather Hourly, measured at three airports."

@@ -74,6 +74,8 @@ function count(found) {
   total = found;
   table.setAttribute("aria-rowcount", String(total + 1));
   box.querySelector("[data-count]").textContent = `${total.toLocaleString("en")} ${total === 1 ? "key" : "keys"}`;
+  box.querySelector("[data-none]").hidden = total > 0;
+  box.querySelector("[data-sought]").textContent = asked.keys;
 }
 
 function show() {
@@ -92,6 +94,7 @@ function show() {
     for (let i = 0; i < columns; i++) {
       const text = cells ? cells[i] : i ? "" : "…";
       if (row.cells[i].firstChild.data !== text) row.cells[i].firstChild.data = text;
+      if (!i && row.cells[i].title !== text) row.cells[i].title = text;  // names may be cut on a narrow screen
     }
   }
 }

@@ -11,6 +11,7 @@ from typing import Any
 from starlette.responses import Response
 
 from saibot.platform.catalog import Filter
+from saibot.platform.pages.admin_words import facts_told, how_far, kept_on_disk
 from saibot.platform.pages.visit import Visit, in_thread
 from saibot.platform.pagination import read_cursor, write_cursor
 from saibot.wire import Token
@@ -33,13 +34,13 @@ def show(visit: Visit) -> Response:
         more_tokens=tokens.next is not None,
         this_token=visit.caller.token,
         queue=visit.platform.searches.by_status(visit.caller),
-        searches=visit.platform.searches.list(visit.caller, None, SEARCHES).items,
+        searches=[(one, how_far(one)) for one in visit.platform.searches.list(visit.caller, None, SEARCHES).items],
         aside=visit.platform.list_set_aside(ASIDE + 1)[:ASIDE],
         unusable=_unusable(visit),
         disk=_disk(visit.platform.settings.data),
         free=shutil.disk_usage(visit.platform.settings.data).free,
         elsewhere=visit.platform.settings.database is not None or visit.platform.settings.files is not None,
-        trail=trail.items,
+        trail=[entry | {"told": facts_told(entry["facts"])} for entry in trail.items],
         next=write_cursor(trail.next),
     )
 
@@ -101,10 +102,9 @@ def _unusable(visit: Visit) -> list[dict[str, str]]:
     ]
 
 
-def _disk(data: Path) -> list[tuple[str, int]]:
+def _disk(data: Path) -> list[tuple[str, str, int]]:
     """Bytes of everything under the platform's folder, by what it is, largest first."""
-    sizes = {entry.name: _size(entry) for entry in os.scandir(data)}
-    return sorted(sizes.items(), key=lambda one: (-one[1], one[0]))
+    return kept_on_disk({entry.name: _size(entry) for entry in os.scandir(data)})
 
 
 def _size(entry: os.DirEntry[str]) -> int:

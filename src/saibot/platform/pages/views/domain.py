@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -9,7 +11,10 @@ import numpy as np
 from starlette.responses import Response
 
 from saibot.discover.joins import part_id
-from saibot.domains.naming import domain_name
+from saibot.domains.csv_text import domain_to_csv
+from saibot.domains.naming import domain_name, key_labels
+from saibot.domains.vocabularies import finer_lists, of_domain
+from saibot.errors import InvalidDomain
 from saibot.platform.catalog import Filter
 from saibot.platform.errors import NotFound
 from saibot.platform.key_domains import KeyDomainFacts, SharedKnowledge
@@ -18,7 +23,7 @@ from saibot.platform.pages.visit import Visit
 from saibot.report.charts import Spec
 from saibot.report.key_charts import OverKeys, loaded_bars, over_keys
 from saibot.report.key_table import KINDS, KeyTable
-from saibot.report.places import shapes_of
+from saibot.report.places import map_words, shapes_of
 from saibot.report.spreadsheet import safe_file_name
 from saibot.search.corpus import SHARED
 
@@ -60,8 +65,25 @@ def show(visit: Visit) -> Response:
         sample=_sample(facts),
         known=[_brief(facts, one, one is chosen) for one in known],
         chosen=None if chosen is None else _factor(visit, facts, chosen, query.get("factor", "1")),
+        coarser=_lists(facts.vocabulary.levels.values() if facts.vocabulary else ()),
+        finer=_lists(finer_lists(facts.part.domain) if facts.vocabulary else ()),
         snippet=_snippet(visit.origin),
     )
+
+
+def listed(visit: Visit) -> Response:
+    """All keys of a list that ships, with their coarser levels: what the page of `saibot ask-page` reads."""
+    id = visit.request.path_params["id"]
+    found = of_domain(id)
+    try:
+        domain = None if found is None else found.domain
+    except InvalidDomain:  # its package is not installed here
+        domain = None
+    if domain is None:
+        raise NotFound("there is no such file.", hint="The page of key domains lists those that are there.")
+    named = safe_file_name(f"{id}-{domain.version}", ".csv")
+    headers = {"content-disposition": f'attachment; filename="{named}"'}
+    return Response(domain_to_csv(domain), media_type="text/csv", headers=headers)
 
 
 def factors(visit: Visit) -> Response:
@@ -115,6 +137,7 @@ def _factor(visit: Visit, facts: KeyDomainFacts, known: SharedKnowledge, asked: 
         "picks": picks,
         "version": known.shared.version,
         "chart": None if keys is None else _over_keys(known, keys, number),
+        "map_words": "" if keys is None else _map_words(visit, known, keys),
         "loaded": loaded,
         "loaded_chart": loaded_bars(labels),
     }
@@ -123,8 +146,17 @@ def _factor(visit: Visit, facts: KeyDomainFacts, known: SharedKnowledge, asked: 
 def _over_keys(known: SharedKnowledge, keys: list[tuple[str, ...]], number: int) -> Spec:
     domain = "+".join(known.names)
     values = np.asarray(known.columns[number - 1], float)
-    texts = [COMPOSITE.join(key) for key in keys]
-    return over_keys(OverKeys(domain, texts, values, name=f"factor {number}", shapes=shapes_of(domain)), asset)
+    columns = [key_labels(name, column) for name, column in zip(known.names, zip(*keys, strict=True), strict=True)]
+    drawn = OverKeys(domain, _texts(keys), values, name=f"factor {number}", shapes=shapes_of(domain))
+    return over_keys(replace(drawn, labels=_texts(list(zip(*columns, strict=True)))), asset)
+
+
+def _map_words(visit: Visit, known: SharedKnowledge, keys: list[tuple[str, ...]]) -> str:
+    return map_words("+".join(known.names), _texts(keys), command=visit.caller.has("admin"))
+
+
+def _texts(keys: Sequence[tuple[str, ...]]) -> list[str]:
+    return [COMPOSITE.join(key) for key in keys]
 
 
 def _snippet(origin: str) -> str:
@@ -141,6 +173,10 @@ def _sample(facts: KeyDomainFacts) -> dict[str, Any] | None:
         return None
     levels = [name for name, _ in facts.levels]
     return {"levels": levels, "rows": facts.keys.rows, "left": max(facts.part.size - len(facts.keys.rows), 0)}
+
+
+def _lists(ids: Iterable[str]) -> list[dict[str, str]]:
+    return [{"name": domain_name(id), "href": address(id)} for id in dict.fromkeys(ids)]
 
 
 def _keys(facts: KeyDomainFacts) -> str:

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
+from collections import Counter
 
 from starlette.responses import Response
 
 from saibot.platform.api import searches as api
 from saibot.platform.clock import today
 from saibot.platform.errors import NotFound
+from saibot.platform.pages.admin_words import taken
 from saibot.platform.pages.render import asset
 from saibot.platform.pages.visit import Visit, in_thread
 from saibot.platform.pagination import read_cursor, write_cursor
-from saibot.report.comparison import SideBySide, compare_views
+from saibot.report.comparison import SideBySide, asked_words, compare_views
 from saibot.report.exploring import explore_view
+from saibot.report.format import minute
 from saibot.report.html import comparison_html, report_html
 from saibot.report.result import ResultView, file_name, result_csv, view_result
 from saibot.wire import Search
 
 LIMIT = 50
+DESCRIBED = 20  # searches of one minute whose results are read to tell them apart
 ALONE = {"cache-control": "no-store"}
 
 
 def index(visit: Visit) -> Response:
     place = read_cursor(visit.request.query_params.get("cursor"), int)
     page = visit.platform.searches.list(visit.caller, place, LIMIT)
-    searches = [search.to_json() | {"seconds": _seconds(search)} for search in page.items]
+    searches = [search.to_json() | {"seconds": taken(search)} for search in page.items]
     return visit.page(
         "searches.html",
         here="searches",
@@ -67,7 +70,7 @@ def _result(visit: Visit, search: Search) -> Response:
         explored=explored,
         budget_picks=picks,
         residuals_href=f"/searches/{search.id}/residuals.csv",
-        others=[other for other in _done(visit) if other.id != search.id],
+        others=_others(visit, search),
     )
 
 
@@ -116,7 +119,8 @@ def choose_other(visit: Visit) -> Response:
 def compare(visit: Visit) -> Response:
     """Two results of the visitor's own, side by side."""
     first, second, comparison = _compared(visit)
-    return visit.page("comparison.html", here="searches", first=first, second=second, comparison=comparison)
+    told = [asked_words(view) for view in comparison.views]
+    return visit.page("comparison.html", here="searches", first=first, second=second, comparison=comparison, told=told)
 
 
 def compare_file(visit: Visit) -> Response:
@@ -164,13 +168,25 @@ def _done(visit: Visit) -> list[Search]:
     return [search for search in listed if search.status == "done" and search.requester == visit.caller.name]
 
 
+def _others(visit: Visit, search: Search) -> list[tuple[Search, str]]:
+    """The other ones, each with what tells it from those about the same target of the same minute, if there are any."""
+    done = _done(visit)
+    same = Counter((one.target, minute(one.created)) for one in done)
+    found: list[tuple[Search, str]] = []
+    for other in done:
+        alike = same[other.target, minute(other.created)] > 1 and len(found) < DESCRIBED
+        if other.id != search.id:
+            found.append((other, _asked_words(visit, other.id) if alike else ""))
+    return found
+
+
+def _asked_words(visit: Visit, id: str) -> str:
+    try:
+        return asked_words(view_result(visit.platform.result(visit.caller, id)))
+    except NotFound:  # it has just expired
+        return ""
+
+
 def _download(content: bytes, view: ResultView, suffix: str, kind: str) -> Response:
     headers = ALONE | {"content-disposition": f'attachment; filename="{file_name(view, suffix)}"'}
     return Response(content, media_type=kind, headers=headers)
-
-
-def _seconds(search: Search) -> float | None:
-    if not search.started or not search.finished:
-        return None
-    taken = datetime.fromisoformat(search.finished) - datetime.fromisoformat(search.started)
-    return max(taken.total_seconds(), 0.0)

@@ -22,7 +22,7 @@ from saibot.report.explore_charts import Drawn
 from saibot.report.format import count, with_error
 from saibot.report.key_charts import OverKeys, over_keys, places
 from saibot.report.key_table import KINDS, KeyTable
-from saibot.report.places import shapes_of
+from saibot.report.places import map_words, shapes_of
 from saibot.report.spreadsheet import safe_file_name
 
 FIRST = 50  # rows in the page itself
@@ -33,8 +33,9 @@ COLUMNS = {"key": "Key", "value": "Value", "error": "Error", "rows": "Rows"}
 BETTER = {"better": "With the corpus", "better_error": "Its error"}
 
 
-def section(id: str, found: ValuesByKey, query: Mapping[str, str]) -> dict[str, Any]:
+def section(visit: Visit, id: str, found: ValuesByKey) -> dict[str, Any]:
     """All that the page shows of the keys, for a query that links and the form of the page make."""
+    query = visit.request.query_params
     feature, asked = found.feature(query.get("feature")), _asked(query)
     order = found.order(feature, by=asked["sort"], down=asked["down"], text=asked["text"])
     start = min(_start(query), max(len(order) - 1, 0))
@@ -71,6 +72,7 @@ def section(id: str, found: ValuesByKey, query: Mapping[str, str]) -> dict[str, 
         "charts": _charts(found, feature),
         "kind": _drawn(found, feature).kind,
         "says_little": _says_little(feature),
+        "map_words": map_words(found.domain, found.labels, command=visit.caller.has("admin")),
         "factors": found.factors,
     }
 
@@ -147,7 +149,7 @@ def _rows(found: ValuesByKey, feature: FeatureByKey, places: np.ndarray) -> list
     made = []
     for place in places.tolist():
         told = [text for values, errors in pairs for text in _told(float(values[place]), float(errors[place]))]
-        made.append([found.labels[place], *told, count(max(float(found.counts[place]), 0.0))])
+        made.append([found.told[place], *told, count(max(float(found.counts[place]), 0.0))])
     return made
 
 
@@ -167,6 +169,7 @@ def _drawn(found: ValuesByKey, feature: FeatureByKey) -> OverKeys:
         name=feature.name,
         shapes=shapes_of(found.domain),
         better=feature.better,
+        labels=None if found.told is found.labels else found.told,
     )
 
 
