@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -249,6 +250,24 @@ def test_a_token_that_cannot_be_is_refused_in_words_not_patterns(story, typed, s
     with pytest.raises(SaibotError, match=said) as refused:
         story.admin.type("token", "create", *typed)
     assert "pattern" not in str(refused.value)
+
+
+def test_an_admin_reads_who_did_what_and_how_often(story, published):
+    with pytest.raises(SaibotError, match="role admin"):
+        story.provider.type("trail")
+    publish = story.admin.json("trail", "--action", "publish", "--account", "the-provider")["trail"][-1]
+    assert publish["subject"] == published["id"] and publish["times"] == 1
+    ends, sums = time.monotonic() + 30, []
+    while not sums and time.monotonic() < ends:  # written every few seconds
+        sums = story.admin.json("trail", "--action", "refused", "--account", "the-provider")["trail"]
+        time.sleep(0.2)
+    assert {entry["subject"] for entry in sums} >= {"audit"} and sums[0]["hour"]
+    shown = " ".join(story.admin.type("trail", "--limit", "200").split())
+    assert "refused" in shown and f":00 to {sums[0]['hour'][11:]}:59" in shown and "create token" in shown
+    assert "and more: --limit 2" in story.admin.type("trail", "--limit", "1")
+    with pytest.raises(SaibotError, match="--since is a day"):
+        story.admin.type("trail", "--since", "yesterday")
+    assert "nothing in the trail fits" in story.admin.type("trail", "--since", "2999-01-01")
 
 
 def test_a_backup_that_is_not_there_leaves_no_folder(story):

@@ -50,6 +50,7 @@ from saibot.cli import (
     split,
     synthesize,
     token,
+    trail,
 )
 from saibot.errors import SaibotError
 from saibot.extras import MissingExtra, missing_extra
@@ -70,7 +71,7 @@ PANELS = {
         *(split, ask_page, discover, search, searches, report),
         *(compare, augment, federate, synthesize, enquiries, pack),
     ),
-    "Platforms": (serve, login, datasets, providers, domains, open_table, token, backup, set_aside),
+    "Platforms": (serve, login, datasets, providers, domains, open_table, token, trail, backup, set_aside),
     "Checking us": (audit, bench, reproduce),
 }
 for panel, modules in PANELS.items():

@@ -177,9 +177,12 @@ class Platform:
         """A search that was submitted before."""
         return Job(self.wire, read_answer(Search, self.wire.json("GET", f"/v1/searches/{id}")))
 
-    def audit(self) -> Iterator[dict[str, Any]]:
-        """Who published, withdrew and asked what, newest first (admin)."""
-        return self.wire.pages("/v1/audit")
+    def audit(self, **filters: Any) -> Iterator[dict[str, Any]]:
+        """Who published, withdrew, downloaded and asked what, and who was refused, newest first (admin).
+
+        `action`, `account` and `since` (a day) narrow it. Downloads and refusals are sums by the hour: `times` of `hour`.
+        """
+        return self.wire.pages("/v1/audit", filters)
 
 
 def read_domain_file(path: Path, *, id: str, version: int = 1) -> KeyDomain:

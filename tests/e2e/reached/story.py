@@ -240,6 +240,7 @@ def on_a_platform(root: Path) -> None:
             tokens.append(made["token"])
             person.type("login", ready["address"], reads=made["token"] + "\n")
         admin.type("token", "list")
+        admin.type("trail", "--action", "create token")
         admin.type("token", "revoke", admin.json("token", "create", "guest", "--role", "requester")["id"])
         provider.type("domains", "register", "wards.csv", "--id", "wards")
         requester.type("domains", "list")

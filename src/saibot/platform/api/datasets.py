@@ -9,7 +9,15 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from saibot.platform.api import schemas
-from saibot.platform.api.answers import described_body, documented, file_answer, json_answer, page_answer, page_of_texts
+from saibot.platform.api.answers import (
+    described_body,
+    documented,
+    file_answer,
+    is_download,
+    json_answer,
+    page_answer,
+    page_of_texts,
+)
 from saibot.platform.api.asking import Asking, Cursor, Here, Limit, document_of, reading
 from saibot.platform.api.tokens import SECURED
 from saibot.platform.api.uploads import upload_of
@@ -202,6 +210,6 @@ def corpus(
 
 
 def _sketch(request: Request, caller: Asking, here: Here, digest: str, name: str) -> Response:
-    file = here.open_sketch(caller, digest)
+    file = here.open_sketch(caller, digest, counted=is_download(request, digest))
     media_type = "application/octet-stream"
     return file_answer(request, file, etag=digest, media_type=media_type, name=f"{name}{SUFFIX}")

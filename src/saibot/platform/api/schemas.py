@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field, StringConstraints
 
@@ -20,6 +20,7 @@ from saibot.wire import (
     Search,
     Shape,
     Token,
+    TrailEntry,
 )
 
 Item = TypeVar("Item", bound=Shape)
@@ -102,15 +103,6 @@ class Facets(Shape):
     domains: list[DomainCount]
     providers: list[ProviderCount]
     features: list[FeatureCount]
-
-
-class TrailEntry(Shape):
-    number: int
-    at: str
-    account: str
-    action: str
-    subject: str
-    facts: dict[str, Any]
 
 
 class TrailList(Listed[TrailEntry]):

@@ -142,8 +142,13 @@ trail = Table(
     Column("at", Text, nullable=False),
     Column("account", Plain, nullable=False),
     Column("action", String(40), nullable=False),
-    Column("subject", Text, nullable=False),
+    Column("subject", Text, nullable=False),  # of a sum, the kind of thing
     Column("facts", Text, nullable=False),  # JSON; never a statistic
+    Column("hour", String(13)),  # of a sum: what it counts
+    Column("times", BigInteger, nullable=False, server_default="1"),
+    Index("one_sum_an_hour", "hour", "action", "account", "subject", unique=True),
+    Index("trail_by_action", "action", "number"),
+    Index("trail_by_account", "account", "number"),
 )
 
 about = Table(

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from saibot.platform.catalog import Filter
 from saibot.platform.pages.visit import Visit, in_thread
 from saibot.platform.pagination import read_cursor, write_cursor
-from saibot.wire import Token
+from saibot.wire import Token, TrailEntry
 
 TOKENS = 500
 TRAIL = 50
@@ -39,7 +39,7 @@ def show(visit: Visit) -> Response:
         disk=_disk(visit.platform.settings.data),
         free=shutil.disk_usage(visit.platform.settings.data).free,
         elsewhere=visit.platform.settings.database is not None or visit.platform.settings.files is not None,
-        trail=trail.items,
+        trail=[TrailEntry(**entry) for entry in trail.items],
         next=write_cursor(trail.next),
     )
 
