@@ -195,7 +195,7 @@ def test_each_may_do_what_their_role_says_and_no_more(story, published):
     with pytest.raises(SaibotError, match="only its provider"):
         story.requester.type("withdraw", published["id"])
     with pytest.raises(SaibotError, match="role"):
-        story.provider.type("token", "list")
+        story.provider.type("token", "create", "the-requester", "--role", "requester")
     with pytest.raises(SaibotError, match="no dataset"):
         story.requester.type("datasets", "d0000000000000000")
     nobody = Stranger(story.admin.folder.parent / "nobody", story.admin.address)
@@ -281,6 +281,25 @@ def test_a_backup_of_the_running_platform_is_a_platform(story, published):
     assert made["datasets"] == 1 and stat.S_IMODE((story.admin.folder / "backup.tar").stat().st_mode) == 0o600
     assert story.admin.json("restore", "backup.tar", "--data", "copy")["datasets"] == 1
     assert list((story.admin.folder / "copy" / "sketches").rglob(f"*{published['digest']}*"))
+
+
+def test_everybody_makes_lists_and_revokes_tokens_of_their_own(story):
+    (own,) = story.requester.json("token", "list")["tokens"]
+    made = story.requester.json("token", "create", "--expires", "2999-01-01")
+    assert (made["name"], made["roles"], made["expires"]) == ("the-requester", ["requester"], "2999-01-01")
+    program = Stranger(story.admin.folder.parent / "program", story.admin.address)
+    program.folder.mkdir()
+    program.login(made["token"])
+    assert {one["id"] for one in program.json("token", "list")["tokens"]} == {own["id"], made["id"]}
+    assert {one["name"] for one in story.admin.json("token", "list", "--mine")["tokens"]} == {"admin"}
+    assert {one["name"] for one in story.admin.json("token", "list")["tokens"]} >= {"admin", "the-requester"}
+    with pytest.raises(SaibotError, match="gives no more than it has"):
+        story.requester.type("token", "create", "--role", "admin")
+    with pytest.raises(SaibotError, match="not said what somebody may do"):
+        story.admin.type("token", "create", "somebody")
+    story.requester.type("token", "revoke", made["id"])
+    with pytest.raises(SaibotError, match="revoked"):
+        program.type("searches", "list")
 
 
 def test_a_revoked_token_opens_nothing(story):

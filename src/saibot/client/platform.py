@@ -77,21 +77,26 @@ class Platform:
     def healthy(self) -> bool:
         return self.wire.send("GET", "/healthz").is_success
 
-    def create_token(self, name: str, roles: Sequence[str], *, expires: str | None = None) -> NewToken:
-        """Let somebody in (admin). The token's text is in this answer and can never be asked for again."""
-        body = {"name": name, "roles": list(roles), "expires": expires}
+    def create_token(
+        self, name: str | None = None, roles: Sequence[str] | None = None, *, expires: str | None = None
+    ) -> NewToken:
+        """Let somebody in (admin). Without `name`, a token for this account, of `roles` that it has and no longer valid.
+
+        The token's text is in this answer and can never be asked for again.
+        """
+        body = {"name": name, "roles": None if roles is None else list(roles), "expires": expires}
         return read_answer(NewToken, self.wire.json("POST", "/v1/tokens", json=body))
 
     def as_account(self, name: str, roles: Sequence[str]) -> Self:
         """The same platform for a new account (admin): its token is made and used here, and shown to nobody."""
         return self.with_token(self.create_token(name, roles).token)
 
-    def tokens(self) -> Iterator[Token]:
-        """All tokens without their texts (admin)."""
-        return (read_answer(Token, item) for item in self.wire.pages("/v1/tokens"))
+    def tokens(self, *, mine: bool = False) -> Iterator[Token]:
+        """This account's tokens without their texts; for an admin all, unless only `mine` are asked for."""
+        return (read_answer(Token, item) for item in self.wire.pages("/v1/tokens", {"mine": True} if mine else None))
 
     def revoke_token(self, id: str) -> None:
-        """End a token at once (admin)."""
+        """End a token at once, and those that were made with it: this account's, or as an admin anybody's."""
         self.wire.send("DELETE", f"/v1/tokens/{quote(id, safe='')}")
 
     # -------------------------------------------------------------------------------------------- providers

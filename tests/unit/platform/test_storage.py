@@ -87,8 +87,9 @@ def test_a_platform_of_the_first_version_goes_on_with_nothing_lost(of_0001: Data
     before = contents(of_0001)
     assert migrate(of_0001) == "0001" and revision(of_0001) == LATEST
     after = contents(of_0001)
-    for name in before.keys() - {"datasets", "versions", "trail", "alembic_version"}:
+    for name in before.keys() - {"datasets", "versions", "tokens", "trail", "alembic_version"}:
         assert after[name] == before[name]
+    assert after["tokens"] == [(*row, None) for row in before["tokens"]], "an admin made them"
     assert after["trail"] == [(*row, None, 1) for row in before["trail"]], "what happened once is no sum"
     assert after["versions"] == [(*row, None, None, None, None, None) for row in before["versions"]]
     assert after["providers"] == [("clinic", "2026", None, None, None, None)], "since when it publishes is known"

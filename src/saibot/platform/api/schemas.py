@@ -33,8 +33,12 @@ class Error(Shape):
 
 
 class TokenRequest(Shape):
-    name: Annotated[str, StringConstraints(pattern=NAME)] = Field(description="The account that the token acts for.")
-    roles: Annotated[list[Role], Field(min_length=1, max_length=3)]
+    name: Annotated[str, StringConstraints(pattern=NAME)] | None = Field(
+        default=None, description="The account that the token acts for. Left out: one's own."
+    )
+    roles: Annotated[list[Role], Field(min_length=1, max_length=3)] | None = Field(
+        default=None, description="Left out: those of the token that is used here."
+    )
     expires: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = Field(
         default=None, description="The day from which on it is refused."
     )

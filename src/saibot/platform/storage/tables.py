@@ -39,6 +39,7 @@ tokens = Table(
     Column("expires", Text),
     Column("revoked", Text),
     Column("last_used", Text),
+    Column("parent", String(40), index=True),  # the token that it was made with, and ends with
 )
 
 domains = Table(

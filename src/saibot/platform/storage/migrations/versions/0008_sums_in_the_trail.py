@@ -1,4 +1,4 @@
-"""Sums in the trail: what comes often is counted by the hour."""
+"""Sums in the trail: what comes often is counted by the hour. Tokens that accounts make for themselves."""
 
 from __future__ import annotations
 
@@ -17,3 +17,5 @@ def upgrade() -> None:
     op.create_index("one_sum_an_hour", "trail", ["hour", "action", "account", "subject"], unique=True)
     op.create_index("trail_by_action", "trail", ["action", "number"], unique=False)
     op.create_index("trail_by_account", "trail", ["account", "number"], unique=False)
+    op.add_column("tokens", sa.Column("parent", sa.String(length=40), nullable=True))
+    op.create_index(op.f("ix_tokens_parent"), "tokens", ["parent"], unique=False)
