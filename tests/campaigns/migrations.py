@@ -54,6 +54,7 @@ SINCE = (
     "copy_of",
     "flags",
     "feature_count",
+    "tags",
 )
 Rows = dict[str, list[dict[str, Any]]]
 

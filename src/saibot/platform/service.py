@@ -8,6 +8,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -125,7 +126,7 @@ class Platform:
         self.key_values = KeyValues(self.files, opened)
         self.grants = Grants(self.database, self.trail, self.catalog)
         self.enquiries = EnquiryBook(self.database, self.trail, self.catalog, self.grants, settings)
-        self.said = SaidOfTables(self.database, self.trail, self.catalog)
+        self.said = SaidOfTables(self.database, self.trail, self.catalog, partial(stored_header, self.files))
         self.copies = Copies(self.database, self.files)
         self.providers = Providers(self.database, self.trail, self.catalog, self.copies)
         self.publishing = Publishing(

@@ -102,11 +102,17 @@ class FeatureCount(Shape):
     count: int
 
 
+class TagCount(Shape):
+    tag: str
+    count: int
+
+
 class Facets(Shape):
     total: int
     domains: list[DomainCount]
     providers: list[ProviderCount]
     features: list[FeatureCount]
+    tags: list[TagCount]
 
 
 class TrailList(Listed[TrailEntry]):
