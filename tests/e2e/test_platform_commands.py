@@ -83,6 +83,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     for person in people:
         person.folder.mkdir()
     environment = os.environ | {"SAIBOT_LOG_LEVEL": "error", "SAIBOT_WORKERS": "1"}
+    before = os.umask(0o022)
     server = subprocess.Popen(
         [*SAIBOT, "serve", "--port", "0", "--data", "data", "--json"],
         cwd=people[0].folder,
@@ -91,6 +92,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         stderr=subprocess.PIPE,
         text=True,
     )
+    os.umask(before)
     try:
         ready = json.loads("".join(iter(server.stdout.readline, "}\n")) + "}")
         for person in people:
@@ -138,6 +140,13 @@ def test_a_stored_token_is_readable_by_its_owner_only(story):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_no_other_user_of_the_machine_reads_what_a_platform_keeps(story, published):
+    data = story.admin.folder / "data"
+    kept = [path for path in data.rglob("*") if path.is_dir() or path.suffix in (".db", ".saibot", ".db-wal")]
+    assert {path.suffix for path in kept} >= {"", ".db", ".saibot"}
+    assert [path for path in (data, *kept) if path.stat().st_mode & 0o077] == []
+
+
 def test_what_is_published_is_there_for_everybody(story, published):
     mine = story.provider.json("datasets", "--mine")["datasets"]
     assert [one["id"] for one in mine] == [published["id"]]
@@ -153,6 +162,40 @@ def test_what_is_published_is_there_for_everybody(story, published):
 def test_publishing_the_same_again_changes_nothing(story, published):
     again = story.provider.json("publish", "stays.saibot")["datasets"][0]
     assert (again["id"], again["version"], again["digest"]) == (published["id"], 1, published["digest"])
+
+
+def test_a_provider_says_licence_contact_and_tags_beside_the_sketch(story, published):
+    options = ("--licence", "CC BY 4.0", "--contact", "data@clinic.example", "--tag", "Health", "--tag", "wards")
+    again = story.provider.json("publish", "stays.saibot", *options)["datasets"][0]
+    assert (again["id"], again["digest"]) == (published["id"], published["digest"]), "the sketch stays what it is"
+    for asked in (("--tag", "health"), ("--query", "CC")):
+        assert [one["id"] for one in story.requester.json("datasets", *asked)["datasets"]] == [published["id"]]
+    assert story.requester.json("datasets", "--tag", "schools")["datasets"] == []
+    shown = story.requester.type("datasets", published["id"])
+    assert "CC BY 4.0" in shown and "data@clinic.example" in shown and "Health, wards" in shown
+    (story.provider.folder / "about.md").write_text("# Wards\n\nOf *all* hospitals.\n")
+    said = story.provider.json("describe", published["id"], "--about", "about.md", "--tag", "nights", "--licence", "")[
+        "about"
+    ]
+    assert said == {
+        "licence": "",
+        "contact": "data@clinic.example",
+        "tags": ["nights"],
+        "more": "# Wards\n\nOf *all* hospitals.\n",
+    }
+    assert story.requester.json("datasets", published["id"])["about"] == said
+    assert "Of *all* hospitals." in story.requester.type("describe", published["id"])
+    assert story.provider.json("describe", published["id"], "--tag", "")["about"]["tags"] == []
+    for wrong, words in (
+        (("describe", published["id"], "--licence", "x" * 201), "too long: licence"),
+        (("publish", "stays.saibot", "--tag", "x" * 41), "too long: tags"),
+        (("publish", "stays.csv", "--tag", "x", "--out", "x.saibot"), "--tag is said to a platform"),
+        (("describe", published["id"], "--about", "nowhere.md"), "cannot be read"),
+    ):
+        with pytest.raises(SaibotError, match=words):
+            story.provider.type(*wrong)
+    with pytest.raises(SaibotError, match="role provider"):
+        story.requester.type("describe", published["id"], "--tag", "mine")
 
 
 def test_a_requester_searches_at_home_and_augments_its_rows(story, published):
@@ -211,10 +254,11 @@ def test_an_open_table_is_published_shown_and_confirmed(story, published):
         '[keys.ward]\ndomain = { file = "wards.csv", id = "wards" }\n'
     )
     pd.DataFrame({"ward": WARDS, "beds": range(len(WARDS))}).to_csv(folder / "beds.csv", index=False)
-    told = story.provider.type("publish", "--open", "beds.csv", "--source", source, "--yes")
+    told = story.provider.type("publish", "--open", "beds.csv", "--source", source, "--yes", "--tag", "beds for all")
     assert f"open, no privacy cost, source: {source}" in told and "An admin confirms its source" in told
     (beds,) = story.requester.json("datasets", "--query", "beds")["datasets"]
     assert (beds["open"], beds["source"], beds["confirmed"], beds["budget"]) == (True, source, False, None)
+    assert beds["tags"] == ["beds for all"]
     assert " open " in story.requester.type("datasets", "--query", "beds")
     shown = story.requester.type("datasets", beds["id"])
     assert "open: exact, no privacy cost" in shown and source in shown and "not yet: it teaches nothing" in shown

@@ -24,6 +24,7 @@ from saibot.cli import (
     contribute,
     datasets,
     demo,
+    describe,
     discover,
     domains,
     enquiries,
@@ -65,7 +66,7 @@ app = typer.Typer(
 )
 PANELS = {
     "Start here": (demo, completion),
-    "Providers": (init, plan, preview, privatize, inspect, ledger, publish, grants, key, collect),
+    "Providers": (init, plan, preview, privatize, inspect, ledger, publish, describe, grants, key, collect),
     "Individuals": (contribute,),
     "Requesters": (
         *(split, ask_page, discover, search, searches, report),

@@ -17,6 +17,7 @@ from saibot.domains.csv_text import domain_from_csv, domain_to_csv
 from saibot.errors import InvalidDomain
 from saibot.sketch import KeyDomain
 from saibot.wire import (
+    About,
     Account,
     CorpusEntry,
     Dataset,
@@ -150,12 +151,18 @@ class Platform:
     # -------------------------------------------------------------------------------------------- datasets
 
     def datasets(self, **filters: Any) -> Iterator[Dataset]:
-        """What is published, page after page; `q`, `domain`, `provider` and `feature` narrow the list, `sort` orders it."""
+        """What is published, page after page; `q`, `domain`, `provider`, `feature` and `tag` narrow the list, `sort`
+        orders it.
+        """
         return (read_answer(Dataset, item) for item in self.wire.pages("/v1/datasets", filters))
 
     def dataset(self, id: str) -> ShownDataset:
         """One dataset with its private profile and its versions."""
         return read_answer(ShownDataset, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}"))
+
+    def about(self, id: str) -> About:
+        """Licence, contact, tags and more of a dataset's table, as its provider says; see `Provider.describe`."""
+        return read_answer(About, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}/about"))
 
     def confirm(self, id: str, digest: str) -> Dataset:
         """Say that an open dataset's source is what it claims (admin); `digest` is of the sketch that was looked at."""

@@ -1,4 +1,4 @@
-"""Tags and licences are what a dataset is found by, on every storage: in lists, counts and pages, by all keys of its table."""
+"""Tags and licences are what a dataset is found by, on every storage: in lists, counts and pages."""
 
 from __future__ import annotations
 

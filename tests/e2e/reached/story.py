@@ -256,7 +256,8 @@ def on_a_platform(root: Path) -> None:
         beds = provider.json("publish", "--open", "beds.csv", "--source", "The hospital's web page", "--yes")
         admin.type("confirm", beds["datasets"][0]["id"])
         listed = requester.json("datasets", "--query", "nights")["datasets"]
-        requester.type("datasets", listed[0]["id"])
+        provider.type("describe", beds["datasets"][0]["id"], "--licence", "CC0", "--tag", "hospital")
+        requester.type("datasets", listed[0]["id"], "--tag", "hospital")
         requester.type("datasets", "d0000000000000000", fails=True)
         requester.type("discover", listed[0]["id"])
         requester.type("ask-page", "--out", "ask.html")
