@@ -137,7 +137,7 @@ def try_runners(root: Path, wheel: Path) -> None:
         said, seconds = inside(root, f"{called} {'demo' if extra else '--version'}", pip=True)
         assert ("next:" in said) if extra else said.startswith("saibot "), (called, said)
         print(f"{called}: {seconds:.0f} s", flush=True)
-        for line in re.findall(r"next: +(\S.*saibot) ", said):  # as it is told: called again as it stands
+        for line in re.findall(r"^  (\S.*saibot) demo ", said, flags=re.MULTILINE):  # as it is told, as it stands
             inside(root, f"{line} --version", pip=True)
     hint, _ = inside(root, f"{light} privatize x.csv 2>&1 || true", pip=True)
     print(hint)
