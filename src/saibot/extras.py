@@ -10,6 +10,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from saibot.errors import InvalidInput
 
@@ -65,12 +66,12 @@ def how_to_install(*extras: str) -> str:
     """The command that adds extras to where this Saibot is installed, in the manner in which it was installed."""
     place = Path(sys.prefix)
     if _is_passing(place):
-        return f"{_called(place, *extras)} {_typed()}".rstrip()
+        return f"{_called(place, *extras)} {_typed()}".rstrip() + _as_before()
     if _of_pipx(place):
-        return f"pipx install --force '{_all_of_it(*extras)}'"
+        return f"pipx install --force '{_all_of_it(*extras)}'" + _as_before()
     if (place / "uv-receipt.toml").is_file():
-        return f"uv tool install --reinstall '{_all_of_it(*extras)}'"
-    return how_to_install_package(f"saibot[{','.join(extras)}]")
+        return f"uv tool install --reinstall '{_all_of_it(*extras)}'" + _as_before()
+    return how_to_install_package(f"saibot[{','.join(extras)}]")  # what is installed is taken, wherever it came from
 
 
 def how_to_install_package(requirement: str) -> str:
@@ -85,9 +86,14 @@ def how_to_install_package(requirement: str) -> str:
 
 
 def how_to_call() -> str | None:
-    """How this Saibot is called again where no `saibot` stays on the path: it was run by uvx or `pipx run`. Else None."""
+    """How this Saibot is called again where no `saibot` stays on the path: it was run by uvx or `pipx run`. Else None.
+
+    Where it is not known where it came from, by its place in their cache: to look for it by name could find nothing.
+    """
     place = Path(sys.prefix)
-    return _called(place) if _is_passing(place) else None
+    if not _is_passing(place):
+        return None
+    return _called(place) if _came_from() else shlex.quote(str(place / "bin" / "saibot"))
 
 
 def _called(place: Path, *more: str) -> str:
@@ -115,12 +121,20 @@ def _all_of_it(*more: str) -> str:
 
 
 def _came_from() -> str:
-    """` @ file:...` of a wheel or a folder; nothing where a registry knows it by its name."""
+    """` @ file:...` of a wheel or a folder that is still there; nothing where an index knew it by its name."""
     try:
         said = distribution("saibot").read_text("direct_url.json")
-    except PackageNotFoundError:
+        address = str(json.loads(said)["url"]) if said else ""
+    except (PackageNotFoundError, ValueError, KeyError):
         return ""
-    return f" @ {json.loads(said)['url']}" if said else ""
+    place = urlsplit(address)
+    there = bool(address) and (place.scheme != "file" or Path(unquote(place.path)).exists())
+    return f" @ {address}" if there else ""
+
+
+def _as_before() -> str:
+    """Where nothing is noted of where it came from, it was found by name: in an index, or in a folder of wheels."""
+    return "" if _came_from() else " (with the same --find-links as before, if there was one)"
 
 
 def _made_by_uv(place: Path) -> bool:

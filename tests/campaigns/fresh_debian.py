@@ -22,6 +22,12 @@ ROOT = Path(__file__).resolve().parents[2]
 DEBIAN = ("mmdebstrap", "--quiet", "--variant=minbase")
 EXTRAS = ("", "local", "provider", "platform", "demo")
 COMPILERS = ("cc", "gcc", "g++", "clang", "make", "rustc", "cargo", "gfortran")
+OF_UV = {  # what uv calls what pip is told
+    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
+    "PIP_EXTRA_INDEX_URL": "UV_INDEX",
+    "PIP_FIND_LINKS": "UV_FIND_LINKS",
+    "PIP_CERT": "SSL_CERT_FILE",
+}
 USER = "1000:1000"
 AT = "/home/somebody"
 
@@ -47,6 +53,7 @@ def own_pip() -> tuple[dict[str, str], set[str]]:
     variables = {f"PIP_{name.upper().replace('-', '_')}": value for name, value in lines}
     proxies = ("http_proxy", "https_proxy", "no_proxy")
     variables |= {name: value for name, value in os.environ.items() if name.lower() in proxies}
+    variables |= {of_uv: variables[of_pip] for of_pip, of_uv in OF_UV.items() if of_pip in variables}
     words = {word.removeprefix("file://") for value in variables.values() for word in value.split()}
     named = [Path(word) for word in words if word.startswith("/") and Path(word).exists()]
     # A folder that is an index names files that lie beside it.
@@ -109,6 +116,33 @@ def main() -> None:
     told, seconds = inside(root, f"{AT}/env/bin/saibot demo")
     assert "report" in told, told
     print(f"saibot demo: {seconds:.0f} s\n{told[-600:]}")
+    try_runners(root, wheel)
+
+
+def try_runners(root: Path, wheel: Path) -> None:
+    """uvx and pipx run and install the wheel, and what a hint of theirs says is a command that works."""
+    got = f"python3 -m venv {AT}/tools && {AT}/tools/bin/pip install --quiet uv pipx >&2 && echo got || echo none"
+    said, _ = inside(root, f"rm -rf {AT}/env {AT}/tools && {got}", pip=True)
+    if said.split()[-1:] != ["got"]:
+        print("uv and pipx are not to be had: not tried")
+        return
+    uvx, pipx, place = f"{AT}/tools/bin/uvx", f"{AT}/tools/bin/pipx", f"{AT}/{wheel.name}"
+    light = f"{uvx} --find-links {AT} --from saibot saibot"
+    for called, extra in (
+        (light, ""),
+        (f"{uvx} --from '{place}' saibot", ""),
+        (f"{uvx} --find-links {AT} --from 'saibot[demo]' saibot", "demo"),
+        (f"{pipx} run --spec '{place}[demo]' saibot", "demo"),
+    ):
+        said, seconds = inside(root, f"{called} {'demo' if extra else '--version'}", pip=True)
+        assert ("next:" in said) if extra else said.startswith("saibot "), (called, said)
+        print(f"{called}: {seconds:.0f} s", flush=True)
+        for line in re.findall(r"^  (\S.*saibot) demo ", said, flags=re.MULTILINE):  # as it is told, as it stands
+            inside(root, f"{line} --version", pip=True)
+    hint, _ = inside(root, f"{light} privatize x.csv 2>&1 || true", pip=True)
+    print(hint)
+    said, seconds = inside(root, f"{pipx} install --quiet '{place}[local]' && {AT}/.local/bin/saibot --version", pip=True)
+    print(f"pipx install: {seconds:.0f} s, {said.strip()}")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     for person in people:
         person.folder.mkdir()
     environment = os.environ | {"SAIBOT_LOG_LEVEL": "error", "SAIBOT_WORKERS": "1"}
+    before = os.umask(0o022)
     server = subprocess.Popen(
         [*SAIBOT, "serve", "--port", "0", "--data", "data", "--json"],
         cwd=people[0].folder,
@@ -90,6 +92,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         stderr=subprocess.PIPE,
         text=True,
     )
+    os.umask(before)
     try:
         ready = json.loads("".join(iter(server.stdout.readline, "}\n")) + "}")
         for person in people:
@@ -137,6 +140,13 @@ def test_a_stored_token_is_readable_by_its_owner_only(story):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_no_other_user_of_the_machine_reads_what_a_platform_keeps(story, published):
+    data = story.admin.folder / "data"
+    kept = [path for path in data.rglob("*") if path.is_dir() or path.suffix in (".db", ".saibot", ".db-wal")]
+    assert {path.suffix for path in kept} >= {"", ".db", ".saibot"}
+    assert [path for path in (data, *kept) if path.stat().st_mode & 0o077] == []
+
+
 def test_what_is_published_is_there_for_everybody(story, published):
     mine = story.provider.json("datasets", "--mine")["datasets"]
     assert [one["id"] for one in mine] == [published["id"]]
@@ -152,6 +162,40 @@ def test_what_is_published_is_there_for_everybody(story, published):
 def test_publishing_the_same_again_changes_nothing(story, published):
     again = story.provider.json("publish", "stays.saibot")["datasets"][0]
     assert (again["id"], again["version"], again["digest"]) == (published["id"], 1, published["digest"])
+
+
+def test_a_provider_says_licence_contact_and_tags_beside_the_sketch(story, published):
+    options = ("--licence", "CC BY 4.0", "--contact", "data@clinic.example", "--tag", "Health", "--tag", "wards")
+    again = story.provider.json("publish", "stays.saibot", *options)["datasets"][0]
+    assert (again["id"], again["digest"]) == (published["id"], published["digest"]), "the sketch stays what it is"
+    for asked in (("--tag", "health"), ("--query", "CC")):
+        assert [one["id"] for one in story.requester.json("datasets", *asked)["datasets"]] == [published["id"]]
+    assert story.requester.json("datasets", "--tag", "schools")["datasets"] == []
+    shown = story.requester.type("datasets", published["id"])
+    assert "CC BY 4.0" in shown and "data@clinic.example" in shown and "Health, wards" in shown
+    (story.provider.folder / "about.md").write_text("# Wards\n\nOf *all* hospitals.\n")
+    said = story.provider.json("describe", published["id"], "--about", "about.md", "--tag", "nights", "--licence", "")[
+        "about"
+    ]
+    assert said == {
+        "licence": "",
+        "contact": "data@clinic.example",
+        "tags": ["nights"],
+        "more": "# Wards\n\nOf *all* hospitals.\n",
+    }
+    assert story.requester.json("datasets", published["id"])["about"] == said
+    assert "Of *all* hospitals." in story.requester.type("describe", published["id"])
+    assert story.provider.json("describe", published["id"], "--tag", "")["about"]["tags"] == []
+    for wrong, words in (
+        (("describe", published["id"], "--licence", "x" * 201), "too long: licence"),
+        (("publish", "stays.saibot", "--tag", "x" * 41), "too long: tags"),
+        (("publish", "stays.csv", "--tag", "x", "--out", "x.saibot"), "--tag is said to a platform"),
+        (("describe", published["id"], "--about", "nowhere.md"), "cannot be read"),
+    ):
+        with pytest.raises(SaibotError, match=words):
+            story.provider.type(*wrong)
+    with pytest.raises(SaibotError, match="role provider"):
+        story.requester.type("describe", published["id"], "--tag", "mine")
 
 
 def test_a_requester_searches_at_home_and_augments_its_rows(story, published):
@@ -194,7 +238,7 @@ def test_each_may_do_what_their_role_says_and_no_more(story, published):
     with pytest.raises(SaibotError, match="only its provider"):
         story.requester.type("withdraw", published["id"])
     with pytest.raises(SaibotError, match="role"):
-        story.provider.type("token", "list")
+        story.provider.type("token", "create", "the-requester", "--role", "requester")
     with pytest.raises(SaibotError, match="no dataset"):
         story.requester.type("datasets", "d0000000000000000")
     nobody = Stranger(story.admin.folder.parent / "nobody", story.admin.address)
@@ -210,10 +254,11 @@ def test_an_open_table_is_published_shown_and_confirmed(story, published):
         '[keys.ward]\ndomain = { file = "wards.csv", id = "wards" }\n'
     )
     pd.DataFrame({"ward": WARDS, "beds": range(len(WARDS))}).to_csv(folder / "beds.csv", index=False)
-    told = story.provider.type("publish", "--open", "beds.csv", "--source", source, "--yes")
+    told = story.provider.type("publish", "--open", "beds.csv", "--source", source, "--yes", "--tag", "beds for all")
     assert f"open, no privacy cost, source: {source}" in told and "An admin confirms its source" in told
     (beds,) = story.requester.json("datasets", "--query", "beds")["datasets"]
     assert (beds["open"], beds["source"], beds["confirmed"], beds["budget"]) == (True, source, False, None)
+    assert beds["tags"] == ["beds for all"]
     assert " open " in story.requester.type("datasets", "--query", "beds")
     shown = story.requester.type("datasets", beds["id"])
     assert "open: exact, no privacy cost" in shown and source in shown and "not yet: it teaches nothing" in shown
@@ -251,6 +296,24 @@ def test_a_token_that_cannot_be_is_refused_in_words_not_patterns(story, typed, s
     assert "pattern" not in str(refused.value)
 
 
+def test_an_admin_reads_who_did_what_and_how_often(story, published):
+    with pytest.raises(SaibotError, match="role admin"):
+        story.provider.type("trail")
+    publish = story.admin.json("trail", "--action", "publish", "--account", "the-provider")["trail"][-1]
+    assert publish["subject"] == published["id"] and publish["times"] == 1
+    ends, sums = time.monotonic() + 30, []
+    while not sums and time.monotonic() < ends:  # written every few seconds
+        sums = story.admin.json("trail", "--action", "refused", "--account", "the-provider")["trail"]
+        time.sleep(0.2)
+    assert {entry["subject"] for entry in sums} >= {"audit"} and sums[0]["hour"]
+    shown = " ".join(story.admin.type("trail", "--limit", "200").split())
+    assert "refused" in shown and f":00 to {sums[0]['hour'][11:]}:59" in shown and "create token" in shown
+    assert "and more: --limit 2" in story.admin.type("trail", "--limit", "1")
+    with pytest.raises(SaibotError, match="--since is a day"):
+        story.admin.type("trail", "--since", "yesterday")
+    assert "nothing in the trail fits" in story.admin.type("trail", "--since", "2999-01-01")
+
+
 def test_a_backup_that_is_not_there_leaves_no_folder(story):
     with pytest.raises(SaibotError, match="there is no backup"):
         story.admin.type("restore", "nothing.tar", "--data", "fresh")
@@ -262,6 +325,25 @@ def test_a_backup_of_the_running_platform_is_a_platform(story, published):
     assert made["datasets"] == 1 and stat.S_IMODE((story.admin.folder / "backup.tar").stat().st_mode) == 0o600
     assert story.admin.json("restore", "backup.tar", "--data", "copy")["datasets"] == 1
     assert list((story.admin.folder / "copy" / "sketches").rglob(f"*{published['digest']}*"))
+
+
+def test_everybody_makes_lists_and_revokes_tokens_of_their_own(story):
+    (own,) = story.requester.json("token", "list")["tokens"]
+    made = story.requester.json("token", "create", "--expires", "2999-01-01")
+    assert (made["name"], made["roles"], made["expires"]) == ("the-requester", ["requester"], "2999-01-01")
+    program = Stranger(story.admin.folder.parent / "program", story.admin.address)
+    program.folder.mkdir()
+    program.login(made["token"])
+    assert {one["id"] for one in program.json("token", "list")["tokens"]} == {own["id"], made["id"]}
+    assert {one["name"] for one in story.admin.json("token", "list", "--mine")["tokens"]} == {"admin"}
+    assert {one["name"] for one in story.admin.json("token", "list")["tokens"]} >= {"admin", "the-requester"}
+    with pytest.raises(SaibotError, match="gives no more than it has"):
+        story.requester.type("token", "create", "--role", "admin")
+    with pytest.raises(SaibotError, match="not said what somebody may do"):
+        story.admin.type("token", "create", "somebody")
+    story.requester.type("token", "revoke", made["id"])
+    with pytest.raises(SaibotError, match="revoked"):
+        program.type("searches", "list")
 
 
 def test_a_revoked_token_opens_nothing(story):

@@ -6,6 +6,7 @@ import re
 import sys
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
@@ -14,6 +15,7 @@ from packaging.utils import canonicalize_name
 from saibot import extras
 from saibot.extras import MissingExtra, how_to_install, how_to_install_package
 
+AS_BEFORE = " (with the same --find-links as before, if there was one)"
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = {path: path.read_text(encoding="utf-8") for path in (*ROOT.glob("src/**/*.py"), *ROOT.glob("research/**/*.py"))}
 TOLD_TO_VISITORS = {"src/saibot/platform/pages/static_files.py"}  # who are not told where a server has its packages
@@ -96,9 +98,9 @@ def test_pip_of_an_environment_that_is_not_active_is_named_by_its_place(
 def test_pipx_and_uv_keep_the_extras_that_are_there(place: Path) -> None:
     has = "demo,fast,figures,maps,polars,postgres,vocabularies"
     (place / "pipx_metadata.json").touch()
-    assert how_to_install("platform") == f"pipx install --force 'saibot[{has}]'"
+    assert how_to_install("platform") == f"pipx install --force 'saibot[{has}]'{AS_BEFORE}"
     (place / "pipx_metadata.json").rename(place / "uv-receipt.toml")
-    assert how_to_install("local") == f"uv tool install --reinstall 'saibot[{has}]'"
+    assert how_to_install("local") == f"uv tool install --reinstall 'saibot[{has}]'{AS_BEFORE}"
 
 
 def test_a_package_of_others_goes_to_the_same_place(place: Path) -> None:
@@ -127,7 +129,11 @@ def test_uvx_is_asked_again_for_the_same_command(place: Path, monkeypatch: pytes
     monkeypatch.setattr(sys, "prefix", str(inside))
     monkeypatch.setattr(sys, "argv", ["/somewhere/saibot", "demo", "--folder", "my demo"])
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
-    assert how_to_install("demo") == "uvx --from 'saibot[demo]' saibot demo --folder 'my demo'"
+    assert how_to_install("demo") == f"uvx --from 'saibot[demo]' saibot demo --folder 'my demo'{AS_BEFORE}"
+    assert extras.how_to_call() == f"{inside}/bin/saibot", "which is there: by name it may be found nowhere"
+    monkeypatch.setattr(extras, "_came_from", lambda: " @ file:///tmp/saibot.whl")
+    assert how_to_install("demo") == "uvx --from 'saibot[demo] @ file:///tmp/saibot.whl' saibot demo --folder 'my demo'"
+    assert extras.how_to_call() == "uvx --from 'saibot @ file:///tmp/saibot.whl' saibot"
 
 
 def test_only_what_was_run_in_passing_is_called_by_its_runner(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +145,25 @@ def test_only_what_was_run_in_passing_is_called_by_its_runner(place: Path, monke
     kept.mkdir(parents=True)
     (kept / "pipx_metadata.json").touch()
     monkeypatch.setattr(sys, "prefix", str(kept))
-    assert extras.how_to_call() == "pipx run --spec 'saibot' saibot"
+    assert extras.how_to_call() == f"{kept}/bin/saibot"
+
+
+def test_where_it_came_from_is_what_its_installer_noted_if_that_is_still_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = tmp_path / "my wheels" / "saibot.whl"
+    wheel.parent.mkdir()
+    wheel.touch()
+
+    def noted(text: str | None) -> str:
+        monkeypatch.setattr(extras, "distribution", lambda name: SimpleNamespace(read_text=lambda name: text))
+        return extras._came_from()
+
+    assert noted(f'{{"url": "{wheel.as_uri()}"}}') == f" @ {wheel.as_uri()}" and "%20" in wheel.as_uri()
+    assert noted('{"url": "https://example.org/saibot.whl"}') == " @ https://example.org/saibot.whl"
+    assert noted(None) == noted("{") == noted("{}") == ""
+    wheel.unlink()
+    assert noted(f'{{"url": "{wheel.as_uri()}"}}') == "", "a command that names it would fail"
 
 
 def test_a_command_is_told_the_extra_that_brings_all_it_needs() -> None:

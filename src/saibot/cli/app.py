@@ -24,6 +24,7 @@ from saibot.cli import (
     contribute,
     datasets,
     demo,
+    describe,
     discover,
     domains,
     enquiries,
@@ -50,6 +51,7 @@ from saibot.cli import (
     split,
     synthesize,
     token,
+    trail,
 )
 from saibot.errors import SaibotError
 from saibot.extras import MissingExtra, missing_extra
@@ -64,13 +66,13 @@ app = typer.Typer(
 )
 PANELS = {
     "Start here": (demo, completion),
-    "Providers": (init, plan, preview, privatize, inspect, ledger, publish, grants, key, collect),
+    "Providers": (init, plan, preview, privatize, inspect, ledger, publish, describe, grants, key, collect),
     "Individuals": (contribute,),
     "Requesters": (
         *(split, ask_page, discover, search, searches, report),
         *(compare, augment, federate, synthesize, enquiries, pack),
     ),
-    "Platforms": (serve, login, datasets, providers, domains, open_table, token, backup, set_aside),
+    "Platforms": (serve, login, datasets, providers, domains, open_table, token, trail, backup, set_aside),
     "Checking us": (audit, bench, reproduce),
 }
 for panel, modules in PANELS.items():

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.connection import PlatformOption, day, describe_key, open_connection, shown
+from saibot.cli.describe import facts_of
 from saibot.cli.show import JsonOption, print_json
 from saibot.report.format import number
 from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
-    from saibot.wire import Dataset, ShownDataset
+    from saibot.wire import About, Dataset, ShownDataset
 
 
 OPEN = "open: exact, no privacy cost"
@@ -25,10 +26,13 @@ def add_to(app: typer.Typer) -> None:
 
 def datasets(
     id: Annotated[str | None, typer.Argument(help="Show this one, with its private profile.")] = None,
-    query: Annotated[str | None, typer.Option("--query", "-q", help="Words in its name, title or features.")] = None,
+    query: Annotated[
+        str | None, typer.Option("--query", "-q", help="Words in its name, title, features, tags or licence.")
+    ] = None,
     domain: Annotated[str | None, typer.Option(help="Only those with this key domain.")] = None,
     provider: Annotated[str | None, typer.Option(help="Only this provider's.")] = None,
     feature: Annotated[str | None, typer.Option(help="Only those with a feature of this name.")] = None,
+    tag: Annotated[str | None, typer.Option(help="Only those with this tag.")] = None,
     mine: Annotated[bool, typer.Option("--mine", help="Only your own.")] = False,
     sort: Annotated[str, typer.Option(help="published, rows, epsilon or name.")] = "published",
     limit: Annotated[int, typer.Option(help="Most to list.", min=1)] = 50,
@@ -38,13 +42,14 @@ def datasets(
     """List what is published, or show one dataset."""
     with open_connection(platform) as opened:
         if id is not None:
-            one = opened.dataset(id)
+            one, said = opened.dataset(id), opened.about(id)
             if json:
-                print_json(one.model_dump(mode="json"))
+                print_json(one.model_dump(mode="json") | {"about": said.to_json()})
             else:
-                _show(one)
+                _show(one, said)
             return
-        filters = {"q": query, "domain": domain, "provider": opened.me().name if mine else provider, "feature": feature}
+        filters = {"q": query, "domain": domain, "provider": opened.me().name if mine else provider}
+        filters |= {"feature": feature, "tag": tag}
         found = list(islice(opened.datasets(**filters, sort=sort, limit=min(limit, 100)), limit + 1))
     listed, more = found[:limit], len(found) > limit
     if json:
@@ -69,18 +74,19 @@ def datasets(
     if any(one.flags for one in listed):
         typer.echo("!: something about it is hard to believe; `saibot datasets ID` says what.")
     if more:
-        typer.echo(f"and more: --limit {2 * limit}, or narrow the list with --query, --domain or --feature.")
+        typer.echo(f"and more: --limit {2 * limit}, or narrow the list with --query, --domain, --feature or --tag.")
     elif not listed:
         typer.echo("nothing is published that fits.")
 
 
-def _show(one: ShownDataset) -> None:
+def _show(one: ShownDataset, said: About) -> None:
     facts = [
         ("id", one.id),
         ("provider", f"{one.provider} ({'verified by an admin' if one.verified else 'not verified'})"),
         ("name", one.name),
         ("title", one.title),
         ("description", one.description),
+        *facts_of(said),
         ("a row is", "" if one.open else one.individual),
         ("key", describe_key(one)),
         ("rows", "not public" if one.rows is None else f"{one.rows:,}"),

@@ -8,11 +8,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from saibot.cli.connection import open_connection, shown
+from saibot.cli.describe import describe_all
 from saibot.cli.home import open_ledger
 from saibot.cli.show import ask_provider, print_json, progress
 from saibot.report.format import count, number, percent
@@ -38,6 +39,7 @@ class TableOptions:
     header_is_names: bool
     visibility: str | None
     expires: str | None
+    said: dict[str, Any]
     platform: str | None
     json: bool
 
@@ -91,6 +93,7 @@ def publish_table(table: Path, answers: Answers, options: TableOptions) -> None:
             sent = Provider(opened).publish(
                 released.sketch, card=request.card, visibility=options.visibility, expires=options.expires
             )
+            describe_all(Provider(opened), [sent], options.said)
         document |= {"platform": opened.url, "dataset": sent.model_dump(mode="json")}
     if options.json:
         print_json(document)

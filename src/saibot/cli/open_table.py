@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
+from saibot.cli.describe import describe_all
 from saibot.cli.show import JsonOption, print_json, progress
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def publish_open(
     yes: bool,
     expires: str | None,
     out: Path | None,
+    said: dict[str, Any],
     platform: str | None,
     json: bool,
 ) -> None:
@@ -82,6 +84,7 @@ def publish_open(
         return
     with open_connection(platform) as opened, progress(quiet=json) as tell:
         done = Provider(opened).publish_all(made, card=described, expires=expires, progress=tell)
+        describe_all(Provider(opened), done, said)
     if json:
         print_json({"platform": opened.url, "datasets": [dataset.model_dump(mode="json") for dataset in done]})
         return

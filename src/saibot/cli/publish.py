@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
+from saibot.cli.describe import ContactOption, LicenceOption, TagOption, check, describe_all, said_in_options
 from saibot.cli.open_table import publish_open
 from saibot.cli.show import JsonOption, print_json, progress
 
@@ -84,6 +85,9 @@ def publish(
     expires: Annotated[
         str | None, typer.Option(help="Day on which the platform withdraws them, YYYY-MM-DD. Else as it is.")
     ] = None,
+    licence: LicenceOption = None,
+    contact: ContactOption = None,
+    tag: TagOption = None,
     is_open: Annotated[
         bool, typer.Option("--open", help="The table is no secret: publish it exactly, without noise and at no budget.")
     ] = False,
@@ -111,6 +115,13 @@ def publish(
     from saibot.errors import InvalidInput
     from saibot.privatize.drafting import Answers
 
+    said = said_in_options(licence, contact, tag)
+    check(said)
+    if said and out is not None:
+        raise InvalidInput(
+            f"--{next(iter(said)).removesuffix('s')} is said to a platform, and --out sends nothing.",
+            hint="`saibot describe` says it later.",
+        )
     answers = Answers(
         name=name,
         title=title,
@@ -139,6 +150,7 @@ def publish(
             yes=yes,
             expires=expires,
             out=out,
+            said=said,
             platform=platform,
             json=json,
         )
@@ -154,23 +166,32 @@ def publish(
     if tables:
         from saibot.cli.guide import TableOptions, publish_table
 
-        guided = TableOptions(card, epsilon, delta, look, out, yes, header_is_names, visibility, expires, platform, json)
+        guided = TableOptions(
+            card, epsilon, delta, look, out, yes, header_is_names, visibility, expires, said, platform, json
+        )
         publish_table(tables[0], answers, guided)
         return
     if answers.said or epsilon is not None or out is not None:
         given = next(iter(answers.said), "epsilon" if epsilon is not None else "out")
         raise InvalidInput(f"--{given.replace('_', '-')} is about a table; sketches are sent as they are.")
-    _publish_sketches(paths, card, visibility, expires, platform, json)
+    _publish_sketches(paths, card, visibility, expires, said, platform, json)
 
 
 def _publish_sketches(
-    sketches: list[Path], card: Path | None, visibility: str | None, expires: str | None, platform: str | None, json: bool
+    sketches: list[Path],
+    card: Path | None,
+    visibility: str | None,
+    expires: str | None,
+    said: dict[str, Any],
+    platform: str | None,
+    json: bool,
 ) -> None:
     from saibot.client import Provider
 
     with open_connection(platform) as opened, progress(quiet=json) as tell:
         provider = Provider(opened)
         done = provider.publish_all(sketches, card=card, visibility=visibility, expires=expires, progress=tell)
+        describe_all(provider, done, said)
     if json:
         print_json({"platform": opened.url, "datasets": [dataset.model_dump(mode="json") for dataset in done]})
         return

@@ -79,6 +79,7 @@ def serve(
 
         check_engine(settings.engine)
     listening = listen(host, port)
+    os.umask(0o077)  # database, sketches and searches are nobody else's on this machine to read
     app = make_app(settings)
     tempfile.tempdir = str(app.state.platform.incoming)  # forms with large files: not where the system may have little room
     _say_what_is_missing(app)

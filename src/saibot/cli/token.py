@@ -1,4 +1,4 @@
-"""`saibot token`: who may come in (for a platform's admin)."""
+"""`saibot token`: who may come in. An admin says so for everybody; an account makes itself tokens that can do less."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ ROLES = ("provider", "requester", "admin")
 
 
 def add_to(app: typer.Typer) -> None:
-    tokens = typer.Typer(help="Tokens of a platform: make, list and revoke them. For its admin.", no_args_is_help=True)
+    help = "Tokens of a platform: make, list and revoke them. An admin for everybody, everybody else for their own account."
+    tokens = typer.Typer(help=help, no_args_is_help=True)
     tokens.command("create")(create)
     tokens.command("list")(list_tokens)
     tokens.command("revoke")(revoke)
@@ -27,21 +28,36 @@ def add_to(app: typer.Typer) -> None:
 
 
 def create(
-    name: Annotated[str, typer.Argument(help="The account that the token acts for. Several tokens may act for one.")],
-    role: Annotated[list[str], typer.Option(help=f"{', '.join(ROLES[:-1])} or {ROLES[-1]}. Repeatable.")],
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="The account that the token acts for (admin). Left out: your own. Several tokens may act for one."
+        ),
+    ] = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(help=f"{', '.join(ROLES[:-1])} or {ROLES[-1]}. Repeatable. For yourself: some of yours; default all."),
+    ] = None,
     expires: Annotated[
-        str | None, typer.Option(help="The day from which on it is refused, YYYY-MM-DD. Default: none.")
+        str | None,
+        typer.Option(help="The day from which on it is refused, YYYY-MM-DD. Default: none; for yourself, when yours is."),
     ] = None,
     platform: PlatformOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a token. Its text is shown now and never again: the platform keeps only a hash."""
+    """Make a token: for an account as an admin, or for your own, which can do and last no more than the one you use.
+
+    Its text is shown now and never again: the platform keeps only a hash. One for yourself ends with the one you made it
+    with: for a program or a machine that should not hold all that you may do.
+    """
     from saibot.errors import InvalidInput
 
-    wrong = next((one for one in role if one not in ROLES), None)
+    if name is not None and not role:
+        raise InvalidInput(f"it is not said what {name} may do.", hint="Say --role provider, requester or admin.")
+    wrong = next((one for one in role or () if one not in ROLES), None)
     if wrong is not None:
         raise InvalidInput(f"a role is {', '.join(ROLES[:-1])} or {ROLES[-1]}, not {wrong!r}.")
-    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}", name) is None:
+    if name is not None and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}", name) is None:
         raise InvalidInput(
             f"an account cannot be called {name!r}.",
             hint="Up to 100 letters, digits and . _ @ - make a name; the first is a letter or a digit.",
@@ -49,20 +65,29 @@ def create(
     if expires is not None and re.fullmatch(r"\d{4}-\d{2}-\d{2}", expires) is None:
         raise InvalidInput(f"--expires is a day, YYYY-MM-DD, not {expires!r}.", hint="Leave it out for a token that stays.")
     with open_connection(platform) as opened:
-        made = opened.create_token(name, list(dict.fromkeys(role)), expires=expires)
+        made = opened.create_token(name, list(dict.fromkeys(role)) if role else None, expires=expires)
     if json:
         print_json(made.model_dump(mode="json"))
         return
     typer.echo(f"token {made.id} for {made.name} ({', '.join(made.roles)}), shown this once:", err=True)
     typer.echo(made.token)
+    if name is None:
+        typer.echo(
+            f"It acts for you, and ends when the token ends that you use now: saibot token revoke {made.id}", err=True
+        )
+        return
     address = "ADDRESS, as they reach this platform" if at_home(opened.url) else opened.url
     typer.echo(f"They type: saibot login {address}", err=True)
 
 
-def list_tokens(platform: PlatformOption = None, json: JsonOption = False) -> None:
-    """List the tokens, without their texts."""
+def list_tokens(
+    mine: Annotated[bool, typer.Option("--mine", help="Only those of your own account.")] = False,
+    platform: PlatformOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the tokens of your account, or as an admin all, without their texts."""
     with open_connection(platform) as opened:
-        found = list(opened.tokens())
+        found = list(opened.tokens(mine=mine))
     if json:
         print_json({"tokens": [token.model_dump(mode="json") for token in found]})
         return
@@ -95,7 +120,7 @@ def revoke(
     platform: PlatformOption = None,
     json: JsonOption = False,
 ) -> None:
-    """End a token at once. What its account has published stays."""
+    """End a token at once, and those that were made with it. What its account has published stays."""
     with open_connection(platform) as opened:
         opened.revoke_token(id)
     if json:

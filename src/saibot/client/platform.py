@@ -17,6 +17,7 @@ from saibot.domains.csv_text import domain_from_csv, domain_to_csv
 from saibot.errors import InvalidDomain
 from saibot.sketch import KeyDomain
 from saibot.wire import (
+    About,
     Account,
     CorpusEntry,
     Dataset,
@@ -77,21 +78,26 @@ class Platform:
     def healthy(self) -> bool:
         return self.wire.send("GET", "/healthz").is_success
 
-    def create_token(self, name: str, roles: Sequence[str], *, expires: str | None = None) -> NewToken:
-        """Let somebody in (admin). The token's text is in this answer and can never be asked for again."""
-        body = {"name": name, "roles": list(roles), "expires": expires}
+    def create_token(
+        self, name: str | None = None, roles: Sequence[str] | None = None, *, expires: str | None = None
+    ) -> NewToken:
+        """Let somebody in (admin). Without `name`, a token for this account, of `roles` that it has and no longer valid.
+
+        The token's text is in this answer and can never be asked for again.
+        """
+        body = {"name": name, "roles": None if roles is None else list(roles), "expires": expires}
         return read_answer(NewToken, self.wire.json("POST", "/v1/tokens", json=body))
 
     def as_account(self, name: str, roles: Sequence[str]) -> Self:
         """The same platform for a new account (admin): its token is made and used here, and shown to nobody."""
         return self.with_token(self.create_token(name, roles).token)
 
-    def tokens(self) -> Iterator[Token]:
-        """All tokens without their texts (admin)."""
-        return (read_answer(Token, item) for item in self.wire.pages("/v1/tokens"))
+    def tokens(self, *, mine: bool = False) -> Iterator[Token]:
+        """This account's tokens without their texts; for an admin all, unless only `mine` are asked for."""
+        return (read_answer(Token, item) for item in self.wire.pages("/v1/tokens", {"mine": True} if mine else None))
 
     def revoke_token(self, id: str) -> None:
-        """End a token at once (admin)."""
+        """End a token at once, and those that were made with it: this account's, or as an admin anybody's."""
         self.wire.send("DELETE", f"/v1/tokens/{quote(id, safe='')}")
 
     # -------------------------------------------------------------------------------------------- providers
@@ -145,12 +151,18 @@ class Platform:
     # -------------------------------------------------------------------------------------------- datasets
 
     def datasets(self, **filters: Any) -> Iterator[Dataset]:
-        """What is published, page after page; `q`, `domain`, `provider` and `feature` narrow the list, `sort` orders it."""
+        """What is published, page after page; `q`, `domain`, `provider`, `feature` and `tag` narrow the list, `sort`
+        orders it.
+        """
         return (read_answer(Dataset, item) for item in self.wire.pages("/v1/datasets", filters))
 
     def dataset(self, id: str) -> ShownDataset:
         """One dataset with its private profile and its versions."""
         return read_answer(ShownDataset, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}"))
+
+    def about(self, id: str) -> About:
+        """Licence, contact, tags and more of a dataset's table, as its provider says; see `Provider.describe`."""
+        return read_answer(About, self.wire.json("GET", f"/v1/datasets/{quote(id, safe='')}/about"))
 
     def confirm(self, id: str, digest: str) -> Dataset:
         """Say that an open dataset's source is what it claims (admin); `digest` is of the sketch that was looked at."""
@@ -177,9 +189,12 @@ class Platform:
         """A search that was submitted before."""
         return Job(self.wire, read_answer(Search, self.wire.json("GET", f"/v1/searches/{id}")))
 
-    def audit(self) -> Iterator[dict[str, Any]]:
-        """Who published, withdrew and asked what, newest first (admin)."""
-        return self.wire.pages("/v1/audit")
+    def audit(self, **filters: Any) -> Iterator[dict[str, Any]]:
+        """Who published, withdrew, downloaded and asked what, and who was refused, newest first (admin).
+
+        `action`, `account` and `since` (a day) narrow it. Downloads and refusals are sums by the hour: `times` of `hour`.
+        """
+        return self.wire.pages("/v1/audit", filters)
 
 
 def read_domain_file(path: Path, *, id: str, version: int = 1) -> KeyDomain:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
+from urllib.parse import quote
 
 from saibot.client.answers import Progress, read_answer
 from saibot.client.guiding import check_untuned, table_request
@@ -33,7 +34,7 @@ from saibot.privatize.read import TableLike
 from saibot.privatize.schema import resolve_domain
 from saibot.sketch import KeyDomain, Sketch, write_sketch
 from saibot.sketch.listed import listed_domain
-from saibot.wire import Dataset, Domain
+from saibot.wire import About, Dataset, Domain
 from saibot.wire.dataset import Visibility
 
 VISIBILITIES: tuple[str, ...] = get_args(Visibility)
@@ -254,6 +255,24 @@ class Provider:
         """Make the domains of a sketch's key known, as its card gives them. Days and ranges of numbers need no register."""
         check_may_leave(sketch)
         return [self.platform.register_domain(domain) for domain in _domains(read_card(card), sketch)]
+
+    def describe(
+        self,
+        id: str,
+        *,
+        licence: str | None = None,
+        contact: str | None = None,
+        tags: Sequence[str] | None = None,
+        more: str | None = None,
+    ) -> About:
+        """Say licence, contact, tags and more (Markdown) of a dataset's table, by all its keys; what is None stays.
+
+        It is beside the sketches, which stay as they are, and can be changed at any time.
+        """
+        given = {"licence": licence, "contact": contact, "tags": None if tags is None else list(tags), "more": more}
+        said = self.platform.about(id).to_json() | {name: value for name, value in given.items() if value is not None}
+        place = f"/v1/datasets/{quote(id, safe='')}/about"
+        return read_answer(About, self.platform.wire.json("PUT", place, json=said))
 
     def withdraw(self, id: str) -> None:
         """Take a dataset back, all its versions. The platform deletes it; copies that others have made stay with them."""

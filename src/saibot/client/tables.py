@@ -19,6 +19,7 @@ from saibot.privatize.cells import texts_of
 from saibot.privatize.frames import frame_names, is_frame, library_of
 from saibot.privatize.read import ARROW_ENDINGS, PARQUET_ENDINGS, TableLike, no_cells_in_errors, open_table
 from saibot.privatize.text_file import CSV_ENDINGS, separator_of
+from saibot.report.spreadsheet import harmless
 from saibot.safe_file import writing
 
 
@@ -117,7 +118,8 @@ def with_columns(table: TableLike, new: dict[str, np.ndarray]) -> Any:
 def write_augmented(table: TableLike, new: dict[str, np.ndarray], path: Path) -> None:
     """Write the table with its new columns: CSV, Parquet or Arrow by the path's ending, all of it or nothing.
 
-    From CSV to CSV every cell of the old columns stays the text it was.
+    From CSV to CSV every cell of the old columns stays the text it was. New columns are called as strangers call their
+    datasets and features: in CSV no such name is a formula to a spreadsheet.
     """
     ending = path.name.lower()
     writers: dict[tuple[str, ...], Callable[[pa.Table, Path], None]] = {
@@ -131,6 +133,8 @@ def write_augmented(table: TableLike, new: dict[str, np.ndarray], path: Path) ->
     if is_csv(table) and ending.endswith(CSV_ENDINGS):
         names = column_names(table)
         table = read_columns(table, names, text=names)
+    if ending.endswith(CSV_ENDINGS):
+        new = {harmless(name): values for name, values in new.items()}
     widened = with_columns(table, new)
     rows = widened if isinstance(widened, pa.Table) else pa.table({n: _column(widened, n) for n in column_names(widened)})
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,8 @@ from typing import TextIO
 from saibot.domains.domain import KeyDomain
 from saibot.errors import InvalidDomain
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
 
 def domain_to_csv(domain: KeyDomain) -> bytes:
     """The same that `--domain FILE` reads."""
@@ -30,10 +32,19 @@ def domain_from_csv(content: bytes, *, id: str, version: int) -> KeyDomain:
     return domain_from_lines(io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline=""), id=id, version=version)
 
 
-def domain_from_lines(text: Iterable[str], *, id: str, version: int) -> KeyDomain:
-    """The same, line by line: nothing but the columns is in memory, and of parents each text once."""
+def domain_from_lines(text: Iterable[str], *, id: str, version: int, from_strangers: bool = False) -> KeyDomain:
+    """The same, line by line: nothing but the columns is in memory, and of parents each text once.
+
+    Whoever downloads what came `from_strangers` may open it in a spreadsheet, which runs a head that begins like a formula:
+    that is refused. Keys stay what they are, for tables are joined by them.
+    """
     try:
         names, columns = _columns(csv.reader(text, strict=True))
+        if from_strangers and any(name.lstrip(" ").startswith(FORMULA) for name in names):
+            raise InvalidDomain(
+                "a column of the key domain has a name that spreadsheets take for a formula.",
+                hint="Names of columns begin with none of = + - @ and no tab.",
+            )
     except csv.Error:
         raise InvalidDomain("the key domain is no sound CSV file.") from None
     except UnicodeDecodeError:

@@ -10,7 +10,7 @@ import hashlib
 import re
 import secrets
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -21,7 +21,7 @@ from sqlalchemy.engine import RowMapping
 
 from saibot.platform.audit_log import Trail
 from saibot.platform.clock import days_ago, now
-from saibot.platform.errors import Conflict, NotAllowed, NotFound, NotSignedIn, Unusable
+from saibot.platform.errors import Conflict, NotAllowed, NotFound, NotSignedIn, OverQuota, Unusable
 from saibot.platform.pagination import Page, Place
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.tables import grants, providers, sessions, tokens
@@ -32,6 +32,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$"
 PREFIX = "saibot_"
 SESSION_SECONDS = 12 * 3600.0
 SESSIONS_PER_ACCOUNT = 20
+TOKENS_PER_ACCOUNT = 100  # valid ones, as far as accounts make them for themselves
 REMEMBERED_SECONDS = 30.0  # how long a token is known without asking the database again
 
 
@@ -89,12 +90,18 @@ class Accounts:
             path.touch(mode=0o600)
             text = _new_text()
             path.write_text(text + "\n", encoding="utf-8")  # before the row: a token that nobody knows locks everyone out
-            self._store("admin", ("admin",), text, expires=None, by="first start")
+            with self._database.write() as connection:
+                self._store(connection, "admin", ("admin",), text, expires=None, by="first start")
             return text
 
     def create(self, caller: Caller, name: str, roles: Iterable[str], *, expires: str | None = None) -> NewToken:
-        """A new token; its text is in the answer and nowhere else."""
-        caller.need("admin")
+        """A new token; its text is in the answer and nowhere else.
+
+        An admin makes one for any account; everybody else for their own, which can do and last no more than theirs, and
+        ends with it.
+        """
+        if not (caller.signed_in and name == caller.name):
+            caller.need("admin")
         chosen = in_order(roles)
         if not chosen or set(roles) - set(ROLES):
             raise Unusable("a token has one or more of the roles admin, provider, requester.", hint="Name them in `roles`.")
@@ -104,12 +111,41 @@ class Accounts:
                 hint="Choose a name like `st-marys-hospital`.",
             )
         text = _new_text()
-        made = self._store(name, chosen, text, expires=expires, by=caller.name)
+        with self._database.write() as connection:
+            parent = None
+            if not caller.has("admin"):
+                self._database.alone(connection, f"tokens of {name}")
+                parent, expires = caller.token, self._own_terms(connection, caller, chosen, expires)
+            made = self._store(connection, name, chosen, text, expires=expires, by=caller.name, parent=parent)
         return NewToken(**dict(made), token=text)
 
-    def list(self, caller: Caller, place: Place, limit: int) -> Page:
-        caller.need("admin")
+    def _own_terms(
+        self, connection: Connection, caller: Caller, chosen: tuple[Role, ...], expires: str | None
+    ) -> str | None:
+        """When a token may expire that somebody makes with their own; raises where it would be more than that."""
+        own = connection.execute(select(tokens).where(tokens.c.id == caller.token, _valid())).mappings().first()
+        if own is None:  # revoked a moment ago, and still remembered
+            raise NotSignedIn("the token was revoked.", hint="Ask an admin for a new one, and `saibot login` with it.")
+        have = own["roles"].split(",")
+        if not set(chosen) <= set(have):
+            raise NotAllowed(f"this token has {' and '.join(have)}, and gives no more than it has.", hint="Ask an admin.")
+        if own["expires"] is not None and (expires is None or expires > own["expires"]):
+            if expires is not None:
+                ends = own["expires"][:10]
+                raise NotAllowed(f"this token expires on {ends}, and gives none that lasts longer.", hint="Ask an admin.")
+            expires = own["expires"]
+        theirs = select(func.count()).select_from(tokens).where(tokens.c.name == caller.name, _valid())
+        if connection.execute(theirs).scalar_one() >= TOKENS_PER_ACCOUNT:
+            raise OverQuota(f"{caller.name} has {TOKENS_PER_ACCOUNT} tokens, the most allowed.", hint="Revoke some first.")
+        return expires
+
+    def list(self, caller: Caller, place: Place, limit: int, *, mine: bool = False) -> Page:
+        """By age: all of them for an admin, unless only `mine` are asked for; for everybody else those of their account."""
+        if not caller.signed_in:
+            caller.need("admin")
         query = select(tokens).order_by(tokens.c.created, tokens.c.id).limit(limit + 1)
+        if mine or not caller.has("admin"):
+            query = query.where(tokens.c.name == caller.name)
         if place is not None:
             created, id = place
             query = query.where((tokens.c.created > created) | ((tokens.c.created == created) & (tokens.c.id > id)))
@@ -118,7 +154,7 @@ class Accounts:
         more = [rows[limit - 1]["created"], rows[limit - 1]["id"]] if len(rows) > limit else None
         return Page([_shown(row) for row in rows[:limit]], more)
 
-    def own(self, caller: Caller) -> list[Token]:  # type: ignore[valid-type]  # `list` is a verb above
+    def own(self, caller: Caller) -> Sequence[Token]:
         """The tokens that act for the caller's account, the newest first."""
         if not caller.signed_in:
             return []
@@ -127,7 +163,7 @@ class Accounts:
             return [_shown(row) for row in connection.execute(query).mappings()]
 
     def revoke(self, caller: Caller, id: str) -> None:
-        """From now on the token is refused. One's own, or as an admin anybody's.
+        """From now on the token is refused, and those that were made with it. One's own, or as an admin anybody's.
 
         Its account keeps what it has published, and loses with its last token what others granted to it, and that an admin
         had verified it.
@@ -138,10 +174,13 @@ class Accounts:
                 caller.need("admin")
             if row is None:
                 raise NotFound(f"there is no token {id}.", hint="List them: `saibot token list`, or GET /v1/tokens.")
+            self._database.alone(connection, f"tokens of {row['name']}")  # none is made with it meanwhile
             if row["revoked"] is None:
                 self._keep_an_admin(connection, id)
-                connection.execute(update(tokens).where(tokens.c.id == id).values(revoked=now()))
-                self._trail.note(connection, caller.name, "revoke token", id, {"name": row["name"]})
+                for each in (id, *_made_with(connection, id)):
+                    connection.execute(update(tokens).where(tokens.c.id == each).values(revoked=now()))
+                    facts = {"name": row["name"]} | ({"made with": id} if each != id else {})
+                    self._trail.note(connection, caller.name, "revoke token", each, facts)
             last = not has_token(connection, row["name"])
             if last:  # whoever is given this name later is not who they were given to, nor who was verified
                 connection.execute(delete(grants).where(grants.c.account == row["name"]))
@@ -258,7 +297,17 @@ class Accounts:
             raise NotSignedIn(f"the token {why}.", hint="Ask an admin for a new one, and `saibot login` with it.")
         return Caller(row["name"], frozenset(row["roles"].split(",")), row["id"])
 
-    def _store(self, name: str, roles: tuple[Role, ...], text: str, *, expires: str | None, by: str) -> Token:
+    def _store(
+        self,
+        connection: Connection,
+        name: str,
+        roles: tuple[Role, ...],
+        text: str,
+        *,
+        expires: str | None,
+        by: str,
+        parent: str | None = None,
+    ) -> Token:
         row = {
             "id": f"t{secrets.token_hex(8)}",
             "name": name,
@@ -268,11 +317,21 @@ class Accounts:
             "expires": expires,
             "revoked": None,
             "last_used": None,
+            "parent": parent,
         }
-        with self._database.write() as connection:
-            connection.execute(insert(tokens).values(row))
-            self._trail.note(connection, by, "create token", str(row["id"]), {"name": name, "roles": list(roles)})
+        connection.execute(insert(tokens).values(row))
+        self._trail.note(connection, by, "create token", str(row["id"]), {"name": name, "roles": [*roles]})
         return _shown(row)
+
+
+def _made_with(connection: Connection, id: str) -> list[str]:
+    """The valid tokens that were made with this one, with those that were made with them, and so on."""
+    found, left = list[str](), [id]
+    while left:
+        query = select(tokens.c.id).where(tokens.c.parent.in_(left), tokens.c.revoked.is_(None))
+        left = [row.id for row in connection.execute(query)]
+        found += left
+    return found
 
 
 def has_token(connection: Connection, account: str) -> bool:

@@ -60,11 +60,12 @@ class Filter:
     domain: str | None = None
     provider: str | None = None
     feature: str | None = None
+    tag: str | None = None
 
     def terms(self) -> list[Term]:
         """Terms to look up: exact, or from the first to before the second."""
         found: list[Term] = []
-        for mark, value in (("d", self.domain), ("p", self.provider), ("f", self.feature)):
+        for mark, value in (("d", self.domain), ("p", self.provider), ("f", self.feature), ("t", self.tag)):
             if value:
                 found.append((f"{mark}:{plain(value)}".replace("\x00", ""), None))
         for word in dict.fromkeys(words_of((self.q or "").replace("\x00", " ")[:500])[:MOST_WORDS]):
@@ -163,7 +164,7 @@ class Catalog:
             return [json.loads(row.document) for row in connection.execute(query, asked_by(caller))]
 
     def facets(self, caller: Caller, filter: Filter) -> dict[str, Any]:
-        """How many datasets match, and how many of each domain, each provider and each feature.
+        """How many datasets match, and how many of each domain, each provider, each feature and each tag.
 
         Counts of thousands of datasets may be up to a minute old; others are of this moment.
         """
@@ -192,7 +193,7 @@ class Catalog:
                 for kind, column in (("provider", both.c.provider), ("domains", both.c.domains))
             )
             rows = connection.execute(union_all(*sums), asked_by(caller)).all()
-            features = self._count_features(connection, caller, wanted)
+            features, tags = (self._count_terms(connection, caller, wanted, mark) for mark in "ft")
         providers, domains = Counter[str](), Counter[str]()
         for kind, names, count in rows:
             if kind == "provider":
@@ -205,20 +206,23 @@ class Catalog:
             "providers": [{"provider": name, "count": count} for name, count in _largest(providers)],
             "domains": [{"domain": name, "count": count} for name, count in _largest(domains)],
             "features": [{"feature": name, "count": count} for name, count in features],
+            "tags": [{"tag": name, "count": count} for name, count in tags],
         }
 
-    def _count_features(self, connection: Connection, caller: Caller, wanted: Sequence[Term]) -> Sequence[tuple[str, int]]:
-        """The most common features of what matches, as they are looked up: without case."""
-        of_features = _has(("f:", "f;"))
+    def _count_terms(
+        self, connection: Connection, caller: Caller, wanted: Sequence[Term], mark: str
+    ) -> Sequence[tuple[str, int]]:
+        """The most common features or tags of what matches, as they are looked up: without case."""
+        of_kind = _has((f"{mark}:", f"{mark};"))
         if wanted:
             matching = self._fetched(connection, visible(caller), wanted, select(datasets.c.number)).subquery()
-            found = select(terms.c.term).join(matching, matching.c.number == terms.c.dataset).where(of_features)
+            found = select(terms.c.term).join(matching, matching.c.number == terms.c.dataset).where(of_kind)
         else:
             found = select(terms.c.term).join(datasets, datasets.c.number == terms.c.dataset)
-            found = found.where(of_features, visible(caller))
+            found = found.where(of_kind, visible(caller))
         number = func.count().label("count")
         counted = found.add_columns(number).group_by(terms.c.term).order_by(number.desc(), terms.c.term).limit(FACETS)
-        return [(term.removeprefix("f:"), int(times)) for term, times in connection.execute(counted, asked_by(caller))]
+        return [(term.removeprefix(f"{mark}:"), int(times)) for term, times in connection.execute(counted, asked_by(caller))]
 
     def show(self, caller: Caller, id: str) -> dict[str, Any]:
         row = self.row(caller, id)

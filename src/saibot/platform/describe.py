@@ -6,6 +6,7 @@ import re
 import unicodedata
 
 from saibot.sketch import Header
+from saibot.wire import About
 
 LONGEST_TERM = 100
 
@@ -26,6 +27,12 @@ def terms_of(header: Header, provider: str) -> set[str]:
     if header.key is not None and header.key.levels:
         found.add(f"k:{header.key.parts[0].digest}")
     return found | {f"p:{plain(provider)}"}
+
+
+def terms_of_said(said: About) -> set[str]:
+    """What is added by what its provider says beside the sketch: `t:` tags whole; `w:` words of tags and licence."""
+    found = {f"w:{word}" for text in (*said.tags, said.licence) for word in words_of(text)}
+    return found | {f"t:{plain(tag)}" for tag in said.tags}
 
 
 def words_of(text: str) -> list[str]:

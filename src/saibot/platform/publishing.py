@@ -19,12 +19,13 @@ from pathlib import Path
 from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.engine import RowMapping
 
+from saibot.platform.about import said_of
 from saibot.platform.accounts import Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.catalog import Catalog
 from saibot.platform.clock import at, is_day, now
 from saibot.platform.copies import Copies
-from saibot.platform.describe import terms_of
+from saibot.platform.describe import terms_of, terms_of_said
 from saibot.platform.errors import Conflict, NotAllowed, OverQuota, Unusable
 from saibot.platform.providers import Providers
 from saibot.platform.settings import Settings
@@ -199,6 +200,7 @@ class Publishing:
             )
         self._check_quota(connection, caller, size, is_new=present is None)
         version = 1 if present is None else present["version"] + 1
+        said = said_of(connection, caller.name, header.dataset.name)
         document = Dataset.of(
             sketch,
             id=f"d{secrets.token_hex(8)}" if present is None else present["id"],
@@ -210,8 +212,10 @@ class Publishing:
             expires=expires,
             signer=key and key.fingerprint,
             flags=[Flag(code=one.code, text=one.text) for one in implausible(sketch)],
+            tags=said.tags,
         )
-        number = self._store(connection, present, document, sketch)
+        found_by = terms_of(header, caller.name) | terms_of_said(said)
+        number = self._store(connection, present, document, sketch, found_by)
         entry = {"dataset": number, "version": version, "digest": sketch.digest, "bytes": size, "packed": False}
         entry |= {"payload": terms_of_it.payload, "signer": key and key.text}
         if document.spent is not None:
@@ -326,7 +330,9 @@ class Publishing:
             if named is None:
                 self._files.delete(file_name(digest))
 
-    def _store(self, connection: Connection, present: RowMapping | None, document: Dataset, sketch: Sketch) -> int:
+    def _store(
+        self, connection: Connection, present: RowMapping | None, document: Dataset, sketch: Sketch, found_by: set[str]
+    ) -> int:
         header = sketch.header
         domains = [part.domain for part in header.key.parts] if header.key else []
         values = {
@@ -354,8 +360,7 @@ class Publishing:
             number = int(present["number"])
             connection.execute(update(datasets).where(datasets.c.number == number).values(values))
             connection.execute(delete(terms).where(terms.c.dataset == number))
-        found = terms_of(header, document.provider)
-        connection.execute(insert(terms), [{"term": term, "dataset": number} for term in sorted(found)])
+        connection.execute(insert(terms), [{"term": term, "dataset": number} for term in sorted(found_by)])
         return number
 
     def _change(self, connection: Connection, row: RowMapping, visibility: str, expires: str | None) -> Dataset:

@@ -29,7 +29,7 @@ def read_csv(content: bytes | Path, *, id: str, version: int, most: int) -> KeyD
     """A domain of few levels, and without characters that command a terminal."""
     with _opened(content) as file:
         text = TextIOWrapper(file, "utf-8-sig", newline="")
-        domain = domain_from_lines(_harmless(text), id=id, version=version)
+        domain = domain_from_lines(_harmless(text), id=id, version=version, from_strangers=True)
     if len(domain.parents) > MAX_LEVELS:
         raise InvalidDomain(f"a key domain has a key column and at most {MAX_LEVELS} columns of parents.")
     if len(domain) > most:

@@ -8,6 +8,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,7 +17,7 @@ from sqlalchemy import func, select
 
 from saibot.platform.about import SaidOfTables
 from saibot.platform.accounts import Accounts, Caller
-from saibot.platform.audit_log import Trail
+from saibot.platform.audit_log import DOWNLOAD, Trail
 from saibot.platform.catalog import Catalog
 from saibot.platform.copies import Copies
 from saibot.platform.domains import RegisteredDomains
@@ -58,6 +59,7 @@ from saibot.wire.dataset import ShownFeature, Visibility
 TIDY_SECONDS = 60.0
 FILLED_AT_START, FILLED_AT_A_TIME = 200, 2000  # payloads of what an earlier version stored
 PULSE_SECONDS = 1.0
+COUNTED_SECONDS = 5.0  # that what is counted for the trail may be late
 WITHDRAWAL_SECONDS = 10.0  # that a withdrawal waits for other servers
 DESCRIBED_BYTES = 64 << 20  # of features and profiles, kept in memory
 Described = tuple[str, str | None, tuple[str, ...]]
@@ -124,7 +126,7 @@ class Platform:
         self.key_values = KeyValues(self.files, opened)
         self.grants = Grants(self.database, self.trail, self.catalog)
         self.enquiries = EnquiryBook(self.database, self.trail, self.catalog, self.grants, settings)
-        self.said = SaidOfTables(self.database, self.trail, self.catalog)
+        self.said = SaidOfTables(self.database, self.trail, self.catalog, partial(stored_header, self.files))
         self.copies = Copies(self.database, self.files)
         self.providers = Providers(self.database, self.trail, self.catalog, self.copies)
         self.publishing = Publishing(
@@ -241,13 +243,16 @@ class Platform:
         document = json.loads(self.catalog.row(caller, id)["document"])
         return int(document["bytes"]) > QUICK_BYTES
 
-    def open_sketch(self, caller: Caller, digest: str) -> BinaryIO:
-        """A published sketch's file."""
+    def open_sketch(self, caller: Caller, digest: str, *, counted: bool = True) -> BinaryIO:
+        """A published sketch's file; `counted` as a download."""
         self.catalog.digest(caller, digest)
         try:
-            return self.files.open(sketch_file_name(digest))
+            found = self.files.open(sketch_file_name(digest))
         except FileNotFoundError:
             raise NotFound("there is no sketch with this digest.", hint="It has just been withdrawn.") from None
+        if counted:
+            self.trail.count(caller.name, DOWNLOAD, "sketch")
+        return found
 
     def list_set_aside(self, most: int | None = None) -> list[SetAside]:
         """Files that were found without a row in the database."""
@@ -293,7 +298,7 @@ class Platform:
         if not self._threads:
             self.shards.start()
             self.runner.start()
-            work = [("keeper", TIDY_SECONDS, self.tidy)]
+            work = [("keeper", TIDY_SECONDS, self.tidy), ("writer", COUNTED_SECONDS, self.trail.flush)]
             if not self.database.is_sqlite:  # others may be there, and what they do is heard of in the database
                 work += [("pulse", PULSE_SECONDS, self._beat), ("follower", PULSE_SECONDS, self._follow)]
             for name, seconds, task in work:
@@ -312,10 +317,11 @@ class Platform:
         for thread in self._threads:
             thread.join()
         self.shards.close()
-        try:
-            self.accounts.note_uses()
-        except SQLAlchemyError as problem:  # away or full: not worth failing to stop
-            self.log.failure("noting which tokens were used failed", problem)
+        for task in (self.accounts.note_uses, self.trail.flush):
+            try:
+                task()
+            except SQLAlchemyError as problem:  # away or full: not worth failing to stop
+                self.log.failure(f"{task.__name__} failed", problem)
         self._reserve.put_by()
         heavy().stop()
         self._held.close()

@@ -18,6 +18,7 @@ from saibot.wire.related import Discovered, JoinsWith, Related, UnionsWith, Unre
 from saibot.wire.result import Dropped, Entry, Identity, Measured, NewColumn, Result, Step
 from saibot.wire.search import ErrorFacts, Search
 from saibot.wire.shapes import Shape
+from saibot.wire.trail import TrailEntry
 from saibot.wire.worth import Change, Judged, Situation, Worth
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
     "Situation",
     "Step",
     "Token",
+    "TrailEntry",
     "UnionsWith",
     "Unrelated",
     "WhatIf",

@@ -106,6 +106,7 @@ class Dataset(Shape):
         "the caller may not know of it.",
     )
     flags: tuple[Flag, ...] = Field((), description="Claims that are hard to believe; told, and nothing else.")
+    tags: tuple[str, ...] = Field((), description="What its provider says that its table belongs to.")
 
     @classmethod
     def of(cls, sketch: Sketch, **publication: Any) -> Self:

@@ -91,8 +91,13 @@ def test_facets_show_eight_and_hold_the_others_behind_more(server: Any) -> None:
     from saibot.platform.pages.views.catalogue import _facets
 
     features = [{"feature": f"f{i}", "count": 9} for i in range(100)]
-    found = {"domains": [{"domain": f"d{i}", "count": 20 - i} for i in range(12)], "providers": [], "features": features}
-    domain, _, feature = _facets(found, {"domain": "d10", "feature": "F3"})
+    found = {
+        "domains": [{"domain": f"d{i}", "count": 20 - i} for i in range(12)],
+        "providers": [],
+        "features": features,
+        "tags": [],
+    }
+    domain, _, feature, _ = _facets(found, {"domain": "d10", "feature": "F3"})
     names = [[one["name"] for one in domain[part]] for part in ("choices", "more")]
     assert names[0] == ["d10", *(f"d{i}" for i in range(7))] and names[1] == ["d7", "d8", "d9", "d11"]
     assert not domain["cut"] and feature["cut"], "the hundred most common of very many are told to be that"

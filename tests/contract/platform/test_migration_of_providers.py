@@ -64,7 +64,7 @@ def test_what_was_there_before_providers_had_a_standing_is_kept(database: Databa
     assert len(before["datasets"]) == len(before["versions"]) == HELD
     assert rows_of(database, "providers", ["account", "since", "verified"]) == [(f"p{n}", "2026", None) for n in range(3)]
     told = [json.loads(document) for (document,) in rows_of(database, "datasets", ["document"])]
-    added = {"verified": False, "signer": None, "copy_of": None, "flags": []}
+    added = {"verified": False, "signer": None, "copy_of": None, "flags": [], "tags": []}
     assert told == [{"id": f"d{n}"} | added for n in range(1, HELD + 1)]
     with database.read() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []

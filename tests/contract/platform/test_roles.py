@@ -59,7 +59,9 @@ VERBS: dict[str, tuple[Callable[..., httpx.Response], tuple[int, int, int, int]]
     # verb: what nobody, another requester, another provider and an admin get
     "me": (verb("GET", "/v1/me"), (401, 200, 200, 200)),
     "create token": (verb("POST", "/v1/tokens", json={"name": "x", "roles": ["provider"]}), (401, 403, 403, 201)),
-    "list tokens": (verb("GET", "/v1/tokens"), (401, 403, 403, 200)),
+    "create own token": (verb("POST", "/v1/tokens", json={}), (401, 201, 201, 201)),
+    "list tokens": (verb("GET", "/v1/tokens"), (401, 200, 200, 200)),
+    "list own tokens": (verb("GET", "/v1/tokens?mine=true"), (401, 200, 200, 200)),
     "revoke token": (verb("DELETE", "/v1/tokens/t0"), (401, 403, 403, 404)),
     "providers": (verb("GET", "/v1/providers"), (200, 200, 200, 200)),
     "show provider": (verb("GET", "/v1/providers/{owner}"), (200, 200, 200, 200)),

@@ -240,6 +240,7 @@ def on_a_platform(root: Path) -> None:
             tokens.append(made["token"])
             person.type("login", ready["address"], reads=made["token"] + "\n")
         admin.type("token", "list")
+        admin.type("trail", "--action", "create token")
         admin.type("token", "revoke", admin.json("token", "create", "guest", "--role", "requester")["id"])
         provider.type("domains", "register", "wards.csv", "--id", "wards")
         requester.type("domains", "list")
@@ -255,7 +256,8 @@ def on_a_platform(root: Path) -> None:
         beds = provider.json("publish", "--open", "beds.csv", "--source", "The hospital's web page", "--yes")
         admin.type("confirm", beds["datasets"][0]["id"])
         listed = requester.json("datasets", "--query", "nights")["datasets"]
-        requester.type("datasets", listed[0]["id"])
+        provider.type("describe", beds["datasets"][0]["id"], "--licence", "CC0", "--tag", "hospital")
+        requester.type("datasets", listed[0]["id"], "--tag", "hospital")
         requester.type("datasets", "d0000000000000000", fails=True)
         requester.type("discover", listed[0]["id"])
         requester.type("ask-page", "--out", "ask.html")

@@ -401,3 +401,17 @@ def test_the_table_of_coefficients_is_least_squares_on_the_augmented_rows(rows, 
     assert ((told.exact_lower < told.coefficient) & (told.coefficient < told.exact_upper)).all()
     np.testing.assert_allclose(told.exact_upper - told.exact_lower, told.upper - told.lower, rtol=0.05)
     assert told.bound_lower.isna().all(), "rows of one's own have no noise to be bounded"
+
+
+def test_names_of_strangers_are_no_formulas_in_a_csv_and_own_columns_stay(tmp_path):
+    from saibot.client.tables import write_augmented
+
+    (tmp_path / "own.csv").write_text("=own,-x\n01,2\n")
+    names = ["=HYPERLINK(1).x", "+a.x", "-a.x", "@a.x", "\ta.x", "plain.x"]
+    new = {name: np.array([1.5]) for name in names}
+    for source in (tmp_path / "own.csv", pd.DataFrame({"=own": ["01"], "-x": [2]})):
+        write_augmented(source, new, tmp_path / "wider.csv")
+        heads = (tmp_path / "wider.csv").read_text().splitlines()[0].split(",")
+        assert heads == ["=own", "-x", *(f"'{name}" for name in names[:-1]), "plain.x"]
+    write_augmented(tmp_path / "own.csv", new, tmp_path / "wider.parquet")
+    assert parquet.read_table(tmp_path / "wider.parquet").column_names[2:] == names, "which no spreadsheet takes for text"

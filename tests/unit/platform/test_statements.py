@@ -5,6 +5,7 @@ SQLite plans the same for a few rows as for many, as it keeps no statistics here
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,13 +18,20 @@ from saibot.platform.accounts import Caller
 from saibot.platform.catalog import SORTS, Filter
 from saibot.platform.service import Platform
 from saibot.platform.storage.tables import datasets
+from saibot.wire import About
 
 GOLDEN = Path(__file__).parents[2] / "contract" / "golden"
 LARGE = "datasets|versions|terms|searches|tokens|trail"
 # Reading a table from end to end, or the index that puts all live datasets into one place.
 WHOLE = re.compile(rf"^SCAN ({LARGE})\b(?! USING INDEX datasets_by_)|datasets_counted")
 
-FILTERS = [Filter(), Filter(q="north riv"), Filter(provider="clinic"), Filter(feature="age", q="no")]
+FILTERS = [
+    Filter(),
+    Filter(q="north riv"),
+    Filter(provider="clinic"),
+    Filter(feature="age", q="no"),
+    Filter(tag="health", q="no"),
+]
 
 
 def whole_reads(platform: Platform, verb: Callable[[], Any]) -> list[str]:
@@ -63,6 +71,13 @@ def test_listing(
 ) -> None:
     monkeypatch.setattr("saibot.platform.catalog.WINDOW", window)
     assert not whole_reads(stocked, lambda: stocked.catalog.list(provider, filter, sort=sort, limit=2))
+
+
+def test_describing(stocked: Platform, provider: Caller) -> None:
+    id = json.loads(stocked.catalog.list(provider, Filter(), limit=1).items[0])["id"]
+    assert not whole_reads(stocked, lambda: stocked.said.change(provider, id, About(tags=("health",), licence="CC0")))
+    assert stocked.catalog.list(provider, Filter(tag="health")).items
+    assert not whole_reads(stocked, lambda: stocked.catalog.facets(provider, Filter(tag="health")))
 
 
 def test_listing_what_names_its_account(platform: Platform, provider: Caller) -> None:

@@ -87,8 +87,10 @@ def test_a_platform_of_the_first_version_goes_on_with_nothing_lost(of_0001: Data
     before = contents(of_0001)
     assert migrate(of_0001) == "0001" and revision(of_0001) == LATEST
     after = contents(of_0001)
-    for name in before.keys() - {"datasets", "versions", "alembic_version"}:
+    for name in before.keys() - {"datasets", "versions", "tokens", "trail", "alembic_version"}:
         assert after[name] == before[name]
+    assert after["tokens"] == [(*row, None) for row in before["tokens"]], "an admin made them"
+    assert after["trail"] == [(*row, None, 1) for row in before["trail"]], "what happened once is no sum"
     assert after["versions"] == [(*row, None, None, None, None, None) for row in before["versions"]]
     assert after["providers"] == [("clinic", "2026", None, None, None, None)], "since when it publishes is known"
     assert [row[:-4] for row in after["datasets"]] == [row[:-1] for row in before["datasets"]]
@@ -98,10 +100,40 @@ def test_a_platform_of_the_first_version_goes_on_with_nothing_lost(of_0001: Data
         told = json.loads(row[-4])
         keys = [KEY] if number % 2 else []
         added = {"account": None, "spent": None, "open": False, "source": None, "confirmed": False}
-        added |= {"verified": False, "signer": None, "copy_of": None, "flags": []}
+        added |= {"verified": False, "signer": None, "copy_of": None, "flags": [], "tags": []}
         assert told == _old(number) | added | {"keys": keys}
         assert Dataset.model_validate(told).to_json() == told | {"feature_count": None}  # not counted then: all are listed
     with of_0001.read() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_what_was_said_of_tables_before_is_found_from_now_on(database: Database) -> None:
+    migrate(database, to="0007")
+    said = {"licence": "CC BY", "contact": "", "tags": ["Open Health", "visits"], "more": ""}
+    with database.write() as connection:
+        for number, name in ((1, "visits"), (2, "beds")):
+            connection.execute(
+                text(
+                    "INSERT INTO datasets (number, id, provider, name, key_name, visibility, state, version, digest, "
+                    "published, rows, epsilon, sort_name, domains, document) "
+                    "VALUES (:n, :id, 'clinic', :name, '', 'public', 'live', 1, 'c', '2026', 1, 1.0, :name, '', :doc)"
+                ),
+                {"n": number, "id": f"d{number}", "name": name, "doc": json.dumps({"id": f"d{number}", "name": name})},
+            )
+            connection.execute(text("INSERT INTO terms VALUES ('w:visits', :n)"), {"n": number})
+        row = {"said": json.dumps(said)}
+        connection.execute(text("INSERT INTO about VALUES ('clinic', 'visits', :said, '2026')"), row)
+        connection.execute(text("INSERT INTO about VALUES ('other', 'beds', :said, '2026')"), row)
+        connection.execute(text("INSERT INTO trail VALUES (1, '2026', 'clinic', 'publish', 'd1', '{}')"))
+        connection.execute(text("INSERT INTO tokens VALUES ('t1', 'clinic', 'provider', 'h', '2026', NULL, NULL, NULL)"))
+    assert migrate(database) == "0007"
+    after = contents(database)
+    assert [json.loads(row[-4])["tags"] for row in after["datasets"]] == [["Open Health", "visits"], []]
+    found = {term for term, number in after["terms"] if number == 1}
+    assert found == {"w:visits", "w:open", "w:health", "w:cc", "w:by", "t:open health", "t:visits"}
+    assert [term for term, number in after["terms"] if number == 2] == ["w:visits"]
+    assert after["trail"][0][-2:] == (None, 1) and after["tokens"][0][-1] is None
+    with database.read() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
 
 

@@ -72,6 +72,12 @@ def is_unchanged(request: Request, etag: str) -> bool:
     return f'"{etag}"' in request.headers.get("if-none-match", "")
 
 
+def is_download(request: Request, etag: str) -> bool:
+    """Whether an answer to this begins to send the content: a later part of it is of a download that was begun before."""
+    first = request.headers.get("range", "bytes=0-").replace(" ", "").startswith("bytes=0-")
+    return request.method == "GET" and first and not is_unchanged(request, etag)
+
+
 def file_answer(
     request: Request,
     file: BinaryIO,

@@ -9,7 +9,15 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
 from saibot.platform.api import schemas
-from saibot.platform.api.answers import described_body, documented, file_answer, json_answer, page_answer, page_of_texts
+from saibot.platform.api.answers import (
+    described_body,
+    documented,
+    file_answer,
+    is_download,
+    json_answer,
+    page_answer,
+    page_of_texts,
+)
 from saibot.platform.api.asking import Asking, Cursor, Here, Limit, document_of, reading
 from saibot.platform.api.tokens import SECURED
 from saibot.platform.api.uploads import upload_of
@@ -22,7 +30,8 @@ from saibot.wire import About, Dataset, Related, ShownDataset
 from saibot.wire.dataset import Visibility
 
 router = APIRouter(prefix="/v1", tags=["datasets"])
-Q = Annotated[str | None, Query(max_length=500, description="Every word of it begins a word of name, title or a feature.")]
+WORDS = "Every word of it begins a word of its name, title, a feature, its key domain, provider, a tag or the licence."
+Q = Annotated[str | None, Query(max_length=500, description=WORDS)]
 Named = Annotated[str | None, Query(max_length=200)]
 DatasetId = Annotated[str, Path(max_length=40)]
 Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
@@ -75,25 +84,31 @@ def list_datasets(
     domain: Named = None,
     provider: Named = None,
     feature: Named = None,
+    tag: Named = None,
     sort: Literal["published", "rows", "epsilon", "name"] = "published",
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Response:
     place = read_cursor(cursor, SORTS[sort][2], int)
-    return page_of_texts(
-        here.catalog.list(caller, Filter(q, domain, provider, feature), sort=sort, place=place, limit=limit)
-    )
+    filter = Filter(q, domain, provider, feature, tag)
+    return page_of_texts(here.catalog.list(caller, filter, sort=sort, place=place, limit=limit))
 
 
 @router.get(
     "/facets",
-    summary="How many datasets match, by domain, provider and feature",
+    summary="How many datasets match, by domain, provider, feature and tag",
     responses=documented({200: schemas.Facets}),
 )
 def facets(
-    caller: Asking, here: Here, q: Q = None, domain: Named = None, provider: Named = None, feature: Named = None
+    caller: Asking,
+    here: Here,
+    q: Q = None,
+    domain: Named = None,
+    provider: Named = None,
+    feature: Named = None,
+    tag: Named = None,
 ) -> Response:
-    return json_answer(here.catalog.facets(caller, Filter(q, domain, provider, feature)))
+    return json_answer(here.catalog.facets(caller, Filter(q, domain, provider, feature, tag)))
 
 
 @router.get("/datasets/{id}", summary="A dataset and its private profile", responses=documented({200: ShownDataset}, 404))
@@ -202,6 +217,6 @@ def corpus(
 
 
 def _sketch(request: Request, caller: Asking, here: Here, digest: str, name: str) -> Response:
-    file = here.open_sketch(caller, digest)
+    file = here.open_sketch(caller, digest, counted=is_download(request, digest))
     media_type = "application/octet-stream"
     return file_answer(request, file, etag=digest, media_type=media_type, name=f"{name}{SUFFIX}")

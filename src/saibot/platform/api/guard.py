@@ -13,6 +13,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from saibot.platform.api.shares import Shares
+from saibot.platform.audit_log import REFUSED, REFUSED_SIGN_IN, REFUSED_TOKEN
 from saibot.platform.errors import TooLarge, TooManyAtOnce, error_document
 from saibot.platform.limits import network_of
 from saibot.platform.service import Platform
@@ -108,7 +109,10 @@ class Guard:
 
     def _note(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
         route, method = _route(scope), scope["method"] if scope["method"] in _METHODS else "OTHER"
+        account = scope.get("state", {}).get("account", "")
         metrics = self._platform.metrics
+        if (refused := _refusal(scope, status)) is not None:
+            self._platform.trail.count(account, refused, _kind(route))
         metrics.requests.labels(method, route, str(status)).inc()
         metrics.seconds.labels(route).observe(seconds)
         self._platform.log.info(
@@ -117,12 +121,28 @@ class Guard:
             route=route,
             status=status,
             ms=round(seconds * 1000, 1),
-            account=scope.get("state", {}).get("account", ""),
+            account=account,
             request=request_id,
         )
 
 
 _METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"}
+
+
+def _refusal(scope: Scope, status: int) -> str | None:
+    """What the trail calls this answer, if somebody was refused. Whoever comes without a token has not been."""
+    if status == 403:
+        return REFUSED
+    if status != 401:
+        return None
+    if _route(scope) == "/sign-in":
+        return REFUSED_SIGN_IN
+    return REFUSED_TOKEN if b"authorization" in dict(scope["headers"]) else None
+
+
+def _kind(route: str) -> str:
+    """What an address is about, in a word: `datasets` of `/v1/datasets/{id}`."""
+    return route.removeprefix("/v1").strip("/").partition("/")[0] or "catalogue"
 
 
 def _route(scope: Scope) -> str:

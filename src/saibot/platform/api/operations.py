@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from saibot import __version__
@@ -14,6 +16,7 @@ from saibot.platform.metrics import CONTENT_TYPE
 from saibot.platform.pagination import read_cursor
 
 router = APIRouter(prefix="/v1", tags=["operations"])
+SINCE = r"^\d{4}-\d{2}-\d{2}(T\d{2}(:\d{2}(:\d{2}(\.\d{1,6})?)?)?Z?)?$"
 plain_router = APIRouter(tags=["operations"])
 
 
@@ -23,8 +26,18 @@ plain_router = APIRouter(tags=["operations"])
     responses=documented({200: schemas.TrailList}, 403),
     openapi_extra=SECURED,
 )
-def audit(caller: Asking, here: Here, cursor: Cursor = None, limit: Limit = 50) -> Response:
-    return page_answer(here.trail.list(caller, read_cursor(cursor, int), limit))
+def audit(
+    caller: Asking,
+    here: Here,
+    action: Annotated[str | None, Query(max_length=40, description="Only this, such as `publish` or `download`.")] = None,
+    account: Annotated[str | None, Query(max_length=100, description="Only of this account; `-` is nobody known.")] = None,
+    since: Annotated[str | None, Query(pattern=SINCE, description="From this day or moment on, in UTC.")] = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Response:
+    """Latest first. Downloads and refusals are sums by the hour, some seconds late; everything else is told one by one."""
+    place = read_cursor(cursor, int)
+    return page_answer(here.trail.list(caller, place, limit, action=action, account=account, since=since))
 
 
 @plain_router.get(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import Field, StringConstraints
 
@@ -20,6 +20,7 @@ from saibot.wire import (
     Search,
     Shape,
     Token,
+    TrailEntry,
 )
 
 Item = TypeVar("Item", bound=Shape)
@@ -32,8 +33,12 @@ class Error(Shape):
 
 
 class TokenRequest(Shape):
-    name: Annotated[str, StringConstraints(pattern=NAME)] = Field(description="The account that the token acts for.")
-    roles: Annotated[list[Role], Field(min_length=1, max_length=3)]
+    name: Annotated[str, StringConstraints(pattern=NAME)] | None = Field(
+        default=None, description="The account that the token acts for. Left out: one's own."
+    )
+    roles: Annotated[list[Role], Field(min_length=1, max_length=3)] | None = Field(
+        default=None, description="Left out: those of the token that is used here."
+    )
     expires: Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")] | None = Field(
         default=None, description="The day from which on it is refused."
     )
@@ -97,20 +102,17 @@ class FeatureCount(Shape):
     count: int
 
 
+class TagCount(Shape):
+    tag: str
+    count: int
+
+
 class Facets(Shape):
     total: int
     domains: list[DomainCount]
     providers: list[ProviderCount]
     features: list[FeatureCount]
-
-
-class TrailEntry(Shape):
-    number: int
-    at: str
-    account: str
-    action: str
-    subject: str
-    facts: dict[str, Any]
+    tags: list[TagCount]
 
 
 class TrailList(Listed[TrailEntry]):

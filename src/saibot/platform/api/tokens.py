@@ -1,14 +1,15 @@
-"""Who am I, and tokens for others."""
+"""Who am I, and tokens: for others by an admin, for oneself by everybody."""
 
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response
 
+from saibot.platform.accounts import Caller, in_order
 from saibot.platform.api import schemas
 from saibot.platform.api.answers import described_body, documented, json_answer, page_answer
 from saibot.platform.api.asking import Asking, Cursor, Here, Limit, document_of
@@ -21,10 +22,14 @@ router = APIRouter(prefix="/v1", tags=["tokens"])
 SECURED: dict[str, Any] = {"security": [{"bearer": []}]}
 
 
-@router.get("/me", summary="Who this token is", responses=documented({200: Account}), openapi_extra=SECURED)
-def me(caller: Asking) -> Response:
+def check_signed_in(caller: Caller) -> None:
     if not caller.signed_in:
         raise NotSignedIn("this needs a token.", hint="Send `Authorization: Bearer TOKEN`; an admin gives out tokens.")
+
+
+@router.get("/me", summary="Who this token is", responses=documented({200: Account}), openapi_extra=SECURED)
+def me(caller: Asking) -> Response:
+    check_signed_in(caller)
     return json_answer(caller.account)
 
 
@@ -36,7 +41,10 @@ def me(caller: Asking) -> Response:
     openapi_extra=SECURED | described_body("TokenRequest"),
 )
 async def create(request: Request, caller: Asking, here: Here) -> Response:
-    caller.need("admin")
+    """An admin makes tokens for any account. Everybody else makes them for their own, of roles that the token has which
+    is used here, until it expires at the latest; they end when it is revoked.
+    """
+    check_signed_in(caller)
     wanted = await document_of(request, schemas.TokenRequest)
     if wanted.expires is not None:
         try:
@@ -45,18 +53,29 @@ async def create(request: Request, caller: Asking, here: Here) -> Response:
             later = False
         if not later:
             raise Unusable("`expires` is a day after today, YYYY-MM-DD.", hint="Leave it out for a token that stays.")
-    made = await run_in_threadpool(here.accounts.create, caller, wanted.name, wanted.roles, expires=wanted.expires)
+    name = wanted.name or caller.name
+    if wanted.roles is None and name != caller.name:
+        raise Unusable("it is not said what the account may do.", hint="Name its roles in `roles`.")
+    roles = wanted.roles or in_order(caller.roles)
+    made = await run_in_threadpool(here.accounts.create, caller, name, roles, expires=wanted.expires)
     return json_answer(made, 201)
 
 
 @router.get(
     "/tokens",
-    summary="All tokens, without their text",
-    responses=documented({200: schemas.TokenList}, 403),
+    summary="Tokens, without their text",
+    responses=documented({200: schemas.TokenList}),
     openapi_extra=SECURED,
 )
-def list_tokens(caller: Asking, here: Here, cursor: Cursor = None, limit: Limit = 50) -> Response:
-    return page_answer(here.accounts.list(caller, read_cursor(cursor, str, str), limit))
+def list_tokens(
+    caller: Asking,
+    here: Here,
+    mine: Annotated[bool, Query(description="Only those of one's own account, for an admin, too.")] = False,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Response:
+    """An admin sees all; everybody else those of their own account."""
+    return page_answer(here.accounts.list(caller, read_cursor(cursor, str, str), limit, mine=mine))
 
 
 @router.delete(
@@ -67,5 +86,6 @@ def list_tokens(caller: Asking, here: Here, cursor: Cursor = None, limit: Limit 
     openapi_extra=SECURED,
 )
 def revoke(caller: Asking, here: Here, id: str) -> Response:
+    """Of one's own account, or as an admin anybody's. Tokens that were made with it end, too."""
     here.accounts.revoke(caller, id)
     return Response(status_code=204)

@@ -135,6 +135,7 @@ def mount(app: FastAPI, platform: Platform) -> None:
     add("/sketches/{digest}", searches.to_dataset)
     add("/budget", partial(budget.show, reader=reader))
     add("/account", sign_in.account)
+    add("/account/tokens", sign_in.make_token, method="POST")
     add("/admin", admin.show)
     add("/admin/verify", admin.verify, method="POST")
     add("/admin/take-key", admin.take_key, method="POST")

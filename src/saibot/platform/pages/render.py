@@ -19,6 +19,8 @@ from saibot.report.picture import STYLESHEET
 from saibot.report.places import FILES as MAPS
 from saibot.report.places import map_file
 
+ADDRESS = re.compile(r"https?://[\w-]+(\.[\w-]+)*(:\d+)?([/?#][^\s<>\"\\]*)?")  # no other scheme is followed from here
+MAILBOX = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 STATIC = Path(__file__).parent / "static"
 
 
@@ -26,7 +28,7 @@ STATIC = Path(__file__).parent / "static"
 def pages() -> Environment:
     made = environment("saibot.platform.pages")
     made.filters |= {"prose": prose, "markdown": markdown_html, "without_markdown": markdown_text}
-    made.filters["domain_name"] = domain_name
+    made.filters |= {"domain_name": domain_name, "linked": linked}
     made.globals |= {"asset": asset}
     return made
 
@@ -49,6 +51,15 @@ def static_file(name: str) -> Path:
     if name not in known:
         raise NotFound("there is no such file.", hint="The catalogue is at /.")
     return known[name]
+
+
+def linked(text: str) -> Markup:
+    """What a provider says, as a link where it is the address of a page or a mailbox, and nothing beside that."""
+    if ADDRESS.fullmatch(text):
+        return Markup('<a href="{}" rel="nofollow noopener noreferrer">{}</a>').format(text, text)
+    if MAILBOX.fullmatch(text):
+        return Markup('<a href="mailto:{}">{}</a>').format(text, text)
+    return escape(text)
 
 
 def prose(text: str | None) -> Markup:

@@ -39,6 +39,7 @@ tokens = Table(
     Column("expires", Text),
     Column("revoked", Text),
     Column("last_used", Text),
+    Column("parent", String(40), index=True),  # the token that it was made with, and ends with
 )
 
 domains = Table(
@@ -142,8 +143,13 @@ trail = Table(
     Column("at", Text, nullable=False),
     Column("account", Plain, nullable=False),
     Column("action", String(40), nullable=False),
-    Column("subject", Text, nullable=False),
+    Column("subject", Text, nullable=False),  # of a sum, the kind of thing
     Column("facts", Text, nullable=False),  # JSON; never a statistic
+    Column("hour", String(13)),  # of a sum: what it counts
+    Column("times", BigInteger, nullable=False, server_default="1"),
+    Index("one_sum_an_hour", "hour", "action", "account", "subject", unique=True),
+    Index("trail_by_action", "action", "number"),
+    Index("trail_by_account", "account", "number"),
 )
 
 about = Table(

@@ -71,6 +71,33 @@ def test_everybody_sees_the_tokens_of_the_own_account_and_no_others(stocked: tup
     assert made.id in words and "this one" in words and other.id not in words and "Revoke" not in words
 
 
+def test_an_account_makes_itself_a_token_on_its_page_and_sees_it_once(stocked: tuple[Platform, httpx.Client]) -> None:
+    platform, client = stocked
+    wide = platform.accounts.create(ADMIN, "both", ["provider", "requester"], expires="2999-06-01")
+    words = text(client, "/account", wide.token)
+    assert "Another token" in words and "yours ends" in words
+    code = re.search(r'name="csrf" value="([0-9a-f]+)"', client.get("/account").text)
+    assert code is not None
+    fields = {"csrf": code[1], "role": ["requester"], "expires": "2999-01-01"}
+    answer = client.post("/account/tokens", data=fields)
+    (made,) = set(re.findall(r"saibot_[\w-]{40,}", answer.text))
+    assert answer.status_code == 200 and answer.headers["cache-control"] == "private, no-store"
+    caller = platform.accounts.caller_of(made)
+    assert (caller.name, caller.roles) == ("both", {"requester"})
+    assert made not in text(client, "/account", wide.token) and caller.token in text(client, "/account", wide.token)
+    code = re.search(r'name="csrf" value="([0-9a-f]+)"', client.get("/account").text)
+    assert code is not None
+    for wrong, status in (
+        ({"role": ["admin"]}, 403),
+        ({"role": []}, 422),
+        ({"expires": "2999-06-02"}, 403),
+        ({"expires": "x"}, 422),
+    ):
+        assert client.post("/account/tokens", data=fields | {"csrf": code[1]} | wrong).status_code == status
+    client.cookies.clear()
+    assert client.post("/account/tokens", data=fields).status_code in (401, 403)
+
+
 def test_budget_is_about_budgets(stocked: tuple[Platform, httpx.Client]) -> None:
     platform, client = stocked
     words = text(client, "/budget", platform.accounts.create(ADMIN, "clinic", ["provider"]).token)

@@ -14,7 +14,7 @@ from saibot.platform.catalog import Filter
 from saibot.platform.pages.admin_words import facts_told, how_far, kept_on_disk
 from saibot.platform.pages.visit import Visit, in_thread
 from saibot.platform.pagination import read_cursor, write_cursor
-from saibot.wire import Token
+from saibot.wire import Token, TrailEntry
 
 TOKENS = 500
 TRAIL = 50
@@ -40,7 +40,7 @@ def show(visit: Visit) -> Response:
         disk=_disk(visit.platform.settings.data),
         free=shutil.disk_usage(visit.platform.settings.data).free,
         elsewhere=visit.platform.settings.database is not None or visit.platform.settings.files is not None,
-        trail=[entry | {"told": facts_told(entry["facts"])} for entry in trail.items],
+        trail=[(entry, facts_told(entry.facts)) for entry in (TrailEntry(**one) for one in trail.items)],
         next=write_cursor(trail.next),
     )
 

@@ -23,9 +23,9 @@ SORT_WORDS = (
     ("epsilon", "Strongest privacy first"),
     ("name", "By name"),
 )
-FILTERS = ("q", "domain", "provider", "feature")
+FILTERS = ("q", "domain", "provider", "feature", "tag")
 SHOWN_AS = {"domain": domain_name}
-TITLES = {"domain": "Key domain", "provider": "Provider", "feature": "Feature"}
+TITLES = {"domain": "Key domain", "provider": "Provider", "feature": "Feature", "tag": "Tag"}
 
 
 def show(visit: Visit) -> Response:
@@ -71,13 +71,13 @@ def _item(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _facets(found: dict[str, Any], query: dict[str, str]) -> list[dict[str, Any]]:
-    """Key domains, providers and features with counts, the most common first: some in sight, the others behind `more`."""
+    """Key domains, providers, features and tags with counts, the most common first: some in sight, others behind `more`."""
     values = {name: [(entry[name], entry["count"]) for entry in found[f"{name}s"]] for name in TITLES}
     made = []
     for name, title in TITLES.items():
         chosen = query.get(name, "")
-        # Features are counted without case, as they are looked up; what was chosen may be written otherwise.
-        same = plain(chosen) if name == "feature" else chosen
+        # Features and tags are counted without case, as they are looked up; what was chosen may be written otherwise.
+        same = plain(chosen) if name in ("feature", "tag") else chosen
         rows = [(value, count) for value, count in values[name] if value != same]
         count = next((count for value, count in values[name] if value == same), None)
         if chosen:

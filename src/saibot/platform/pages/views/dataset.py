@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from saibot.platform.api.answers import file_answer
+from saibot.platform.api.answers import file_answer, is_download
 from saibot.platform.key_values import ValuesByKey
 from saibot.platform.pages import cite
 from saibot.platform.pages.history import history
@@ -102,7 +102,8 @@ def sketch(visit: Visit) -> Response:
     """The file itself, as its provider published it."""
     dataset = visit.platform.catalog.show(visit.caller, visit.request.path_params["id"])
     digest = dataset["digest"]
-    file, name = visit.platform.open_sketch(visit.caller, digest), f"{dataset['name']}-{digest[:12]}.saibot"
+    file = visit.platform.open_sketch(visit.caller, digest, counted=is_download(visit.request, digest))
+    name = f"{dataset['name']}-{digest[:12]}.saibot"
     return file_answer(visit.request, file, etag=digest, media_type="application/octet-stream", name=name)
 
 
