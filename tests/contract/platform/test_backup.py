@@ -103,11 +103,25 @@ def as_of_0001(contents: dict[str, bytes]) -> dict[str, bytes]:
     told = []
     for row in rows("datasets"):
         document = json.loads(row["document"])
-        for later in ("keys", "account", "spent", "open", "source", "confirmed", "verified", "signer", "copy_of", "flags"):
+        for later in (
+            "keys",
+            "account",
+            "spent",
+            "open",
+            "source",
+            "confirmed",
+            "verified",
+            "signer",
+            "copy_of",
+            "flags",
+            "tags",
+        ):
             del document[later]
         del row["teaches"], row["ended"], row["copy_of"]
         told.append(row | {"document": json.dumps(document)})
     older = {"versions": held, "datasets": told}
+    for name, gained in (("tokens", {"parent"}), ("trail", {"hour", "times"})):
+        older[name] = [{k: v for k, v in row.items() if k not in gained} for row in rows(name)]
     manifest = json.loads(contents["manifest.json"]) | {"revision": "0001"}
     first = ("tokens", "domains", "datasets", "versions", "terms", "trail")  # the tables that a backup had then
     manifest["rows"] = {name: manifest["rows"][name] for name in first}

@@ -162,6 +162,7 @@ def test_datasets_are_found_by_word_domain_feature_and_provider(
         "domains": [{"domain": "shops", "count": 2}],
         "providers": [{"provider": provider.account, "count": 2}],
         "features": [{"feature": "level", "count": 2}],
+        "tags": [],
     }
     assert visitor.get("/v1/facets").json()["total"] >= 2
 
