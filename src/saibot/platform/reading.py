@@ -110,10 +110,11 @@ def write_csv_file(source: str, target: str) -> dict[str, Any]:
 def read_here(kind: str, **facts: Any) -> dict[str, Any]:
     """In the process: with less memory than it may have for other work, beyond what libraries set aside in earlier work."""
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    most = allocated_bytes() + MEMORY
-    resource.setrlimit(
-        resource.RLIMIT_DATA, (most if before[1] == resource.RLIM_INFINITY else min(most, before[1]), before[1])
-    )
+    already = allocated_bytes()
+    if already:  # elsewhere the limit of the process holds alone
+        most = already + MEMORY
+        most = most if before[1] == resource.RLIM_INFINITY else min(most, before[1])
+        resource.setrlimit(resource.RLIMIT_DATA, (most, before[1]))
     try:
         return KINDS[kind](**facts)
     finally:

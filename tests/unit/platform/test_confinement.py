@@ -11,11 +11,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from saibot.platform.freed_memory import allocated_bytes
 from saibot.platform.jobs import confinement
 
 pytestmark = pytest.mark.skipif(
@@ -107,6 +109,19 @@ def test_it_goes_on_with_its_own_affairs(places: dict[str, Path]) -> None:
     assert attempt(lambda: os.kill(os.getpid(), 0), **places) == "done"
     assert attempt(lambda: resource.setrlimit(resource.RLIMIT_CPU, (100, 100)), **places) == "done"
     assert attempt(lambda: signal.pthread_kill(threading.get_ident(), 0), **places) == "done"
+
+
+def test_it_knows_about_itself_also_when_the_system_forgets(places: dict[str, Path]) -> None:
+    """How much memory it may ask for depends on it. What nobody holds of /proc is made anew, with another inode."""
+
+    def look() -> None:
+        for _ in range(50):
+            os.stat("/proc/self/task")
+            with suppress(OSError):
+                Path("/proc/sys/vm/drop_caches").write_text("2")
+            assert allocated_bytes() > 0
+
+    assert attempt(look, **places) == "done"
 
 
 def test_it_keeps_no_power_of_root_but_over_files(places: dict[str, Path]) -> None:

@@ -151,6 +151,8 @@ def _keep_to_files(code: Iterable[str], looks_at: Iterable[str], changes: Iterab
     rules = call(_CREATE_RULES, told, len(told), 0)
     if rules < 0:
         raise OSError(ctypes.get_errno(), "no rules")
+    # What is known of this process has an inode that the system makes anew when nobody holds it, and rules are by inode.
+    os.open("/proc/self", os.O_PATH | os.O_CLOEXEC)
     try:
         for paths, rights in (
             ((*_SYSTEM, *code, *looks_at), _LOOK),

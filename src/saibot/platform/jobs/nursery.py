@@ -54,6 +54,10 @@ _PASSED_ON = tuple(
 )
 
 
+# Arrow's own pools ask for a gigabyte at a time, which is all that a worker gets to read a file.
+_POOL = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+
+
 class GivenUp(Exception):
     """Whoever asked does not wait any longer."""
 
@@ -210,7 +214,7 @@ class Nursery:
                     stderr=subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
                     process_group=0,
-                    env={name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)},
+                    env={name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)} | _POOL,
                 )
             except BaseException:
                 ours.close()
