@@ -31,7 +31,7 @@ class Trail:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._lock = threading.Lock()
+        self._lock, self._writing = threading.Lock(), threading.Lock()
         self._hour, self._seen = "", set[Sum]()
         self._sums: dict[Sum, tuple[str, int]] = {}  # since the last flush: when it was counted first, and how often
 
@@ -53,7 +53,11 @@ class Trail:
             self._sums[this] = first, times + 1
 
     def flush(self) -> None:
-        """Write what was counted since the last call. Where that fails, it is tried again by the next one."""
+        """Write what was counted so far. Where that fails, it is tried again by the next call."""
+        with self._writing:  # what another thread has begun to write is written, too, when this returns
+            self._flush()
+
+    def _flush(self) -> None:
         with self._lock:
             sums, self._sums = self._sums, {}
         if not sums:

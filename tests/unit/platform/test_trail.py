@@ -146,3 +146,30 @@ def test_the_trail_is_narrowed_by_action_account_and_day(platform: Platform, mon
     assert platform.trail.list(ADMIN, first.next, 1, account="a").items[0]["action"] == "withdraw"
     with pytest.raises(NotAllowed):
         platform.trail.list(Caller("x", frozenset({"provider"})), None, 1)
+
+
+def test_whoever_flushes_waits_for_what_another_has_begun_to_write(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing would end the database under it."""
+    began, goes_on = threading.Event(), threading.Event()
+    add = platform.trail._add
+
+    def slowly(*given: Any) -> None:
+        began.set()
+        assert goes_on.wait(10)
+        add(*given)
+
+    monkeypatch.setattr(platform.trail, "_add", slowly)
+    platform.trail.count("who", "download", "sketch")
+    first = threading.Thread(target=platform.trail.flush)
+    first.start()
+    assert began.wait(10)
+    second = threading.Thread(target=platform.trail.flush)
+    second.start()
+    second.join(0.2)
+    assert second.is_alive()
+    goes_on.set()
+    first.join(10)
+    second.join(10)
+    assert sums(platform)["who", "download", "sketch"] == 1
