@@ -13,11 +13,12 @@ are those of the likeliest spread, and what that costs is in the intervals of ga
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from saibot.estimate.lookup import LevelReadings, LookupValues, joined, shrunk, sketch_readings, with_others
-from saibot.estimate.tree import Smoother
+from saibot.estimate.tree import KeyGroups, Smoother
 from saibot.sketch import Sketch
 
 # Of tau^2, in standard errors around its likeliest value; between the bounds of what it can be.
@@ -42,46 +43,67 @@ def values_and_errors(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ())
 
 def squared_errors(found: LevelReadings, values: LookupValues) -> np.ndarray:
     """Of the values (f, d) that `shrunk` made of these readings; the catch-all is not among them."""
-    features, keys = found.readings[0].shape
+    keys = found.readings[0].shape[1]
     known = values.posterior_variance[:, :keys]
     if found.exact:
         return known
-    spreads = [level.spread[:, None] for level in values.levels]
-    mean = values.values[:, :keys] - found.prior
-    extra = np.zeros((features, keys))
+    # What uncertain counts may add to the noise is left out of the likelihood: it is an upper bound, and leaving it in would
+    # take spread for noise.
+    likely = [np.broadcast_to(level, reading.shape) for level, reading in zip(found.sum_noise, found.readings, strict=True)]
+    tree = Tree(found.readings, found.weight, found.noise, found.up, found.cap)
+    return open_errors(
+        tree, [level.spread[:, None] for level in values.levels], values.values[:, :keys] - found.prior, known, likely
+    )
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Readings of keys and of groups of them, with weights, noise and the most that tau^2 can be, as `Smoother` has them."""
+
+    readings: list[np.ndarray]
+    weight: np.ndarray
+    noise: list[np.ndarray]
+    up: list[KeyGroups]
+    cap: np.ndarray
+
+
+def open_errors(
+    tree: Tree, spreads: list[np.ndarray], mean: np.ndarray, variance: np.ndarray, likely: list[np.ndarray] | None = None
+) -> np.ndarray:
+    """Squared errors of posterior means and variances that were found with these spreads; `likely`: the noise that the
+    likelihood of others is told by."""
+    extra = np.zeros_like(variance)
     for level in range(len(spreads)):
-        around = _around(found, level, spreads[level])
+        around = _around(tree, level, spreads[level])
         likelihoods, errors = [], []
         for t in around:
             tried = [t if i == level else spread for i, spread in enumerate(spreads)]
-            likelihoods.append(_likelihood(found, tried))
-            smoother = Smoother(found.weight, found.noise, found.up, tried)
-            moved = smoother.means(smoother.sweep(found.readings)).values[0] - mean
+            likelihoods.append(_likelihood(tree, tree.noise if likely is None else likely, tried))
+            smoother = Smoother(tree.weight, tree.noise, tree.up, tried)
+            moved = smoother.means(smoother.sweep(tree.readings)).values[0] - mean
             errors.append(np.maximum(smoother.variances.values[0], 0) + moved**2)
         share = _shares(np.array(likelihoods), around[:, :, 0])
         expected = np.einsum("gf,gfd->fd", share, np.array(errors))
-        extra += np.maximum(expected - known, 0)
-    return np.asarray(known + extra)
+        extra += np.maximum(expected - variance, 0)
+    return np.asarray(variance + extra)
 
 
-def _likelihood(found: LevelReadings, spreads: list[np.ndarray]) -> np.ndarray:
-    """Of all readings (f,), in logarithms. What uncertain counts may add to their noise is left out: it is an upper bound,
-    and would pass for spread that is not there."""
-    noise = [np.broadcast_to(level, reading.shape) for level, reading in zip(found.sum_noise, found.readings, strict=True)]
-    smoother = Smoother(found.weight, noise, found.up, spreads)
-    swept = smoother.sweep([reading[None] for reading in found.readings])
+def _likelihood(tree: Tree, noise: list[np.ndarray], spreads: list[np.ndarray]) -> np.ndarray:
+    """Of all readings (f,), in logarithms."""
+    smoother = Smoother(tree.weight, noise, tree.up, spreads)
+    swept = smoother.sweep([reading[None] for reading in tree.readings])
     return np.asarray(-0.5 * (smoother.products(swept)[:, 0, 0] + smoother.log_determinant))
 
 
-def _around(found: LevelReadings, level: int, spread: np.ndarray) -> np.ndarray:
+def _around(tree: Tree, level: int, spread: np.ndarray) -> np.ndarray:
     """Values of tau^2 (grid, f, 1) that cover what it may be at a level."""
-    weight = found.weight
-    for group in found.up[:level]:
+    weight = tree.weight
+    for group in tree.up[:level]:
         weight = group.sum(weight)
     # The information in a level's own readings; what the other levels are uncertain about is in their noise.
-    u = weight**2 / (spread * weight**2 + found.noise[level])
+    u = weight**2 / (spread * weight**2 + tree.noise[level])
     error = np.sqrt(2 / np.maximum((u**2).sum(axis=1, keepdims=True), 1e-300))
-    return np.asarray(np.clip(spread + error * STEPS[:, None, None], 0, found.cap))
+    return np.asarray(np.clip(spread + error * STEPS[:, None, None], 0, tree.cap))
 
 
 def _shares(likelihoods: np.ndarray, around: np.ndarray) -> np.ndarray:

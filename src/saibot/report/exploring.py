@@ -26,6 +26,7 @@ from saibot.wire.result import Model, Pair
 
 ASKED = 3.0  # the epsilon that is asked about where nobody says another
 STRIKING = 20  # keys in the table of residuals
+LEAST_SEEN = 0.2  # of their error, by which means are off at least where that can be told
 Row = list[str]
 
 
@@ -123,10 +124,15 @@ class ExploredView:
 
     def _spread(self, part: KeyResiduals) -> str:
         """How far means of keys are off, before and after, in one sentence."""
-        sizes = [_typical(column, part.rows) for column in (part.before, part.after) if column]
-        told = [f"{number(size, 3)} {self.unit}".rstrip() for size in sizes]
+        columns = ((part.before, part.before_error), (part.after, part.after_error))
+        told = [self._size(_typical(column, part.rows), _typical(errors, part.rows)) for column, errors in columns if column]
         by = f"By {part.key}, means are typically"
         return f"{by} off by {told[-1]}." if len(told) == 1 else f"{by} off by {told[0]} {BEFORE}, by {told[1]} {AFTER}."
+
+    def _size(self, size: float, error: float) -> str:
+        if size < LEAST_SEEN * error:
+            return f"less than noise hides ({number(error, 2)} {self.unit}".rstrip() + ")"
+        return f"{number(size, 3)} {self.unit}".rstrip()
 
     def residuals_csv(self) -> str:
         """All keys of all parts, for spreadsheets."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from saibot.estimate.tree import estimate_spread, smooth
+from saibot.estimate.value_errors import Tree, open_errors
 from saibot.search.key_maps import RequestKey
 from saibot.search.state import State
 from saibot.sketch import KeyDomain
@@ -54,7 +55,7 @@ def _of_part(name: str, domain: KeyDomain, place: np.ndarray, first: State, fina
 
 
 def _means(state: State, place: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior mean and standard deviation of each key's mean residual, scaled."""
+    """Posterior mean of each key's mean residual, scaled, and its error: nobody knows how much means of keys differ."""
     sums, variance = (_grouped(part, place, size)[None] for part in (state.residual_sums(), state.residual_noise()))
     rows = np.maximum(_grouped(state.counts, place, size), 0.0)[None]
     unit = max(float(rows.max()), 1.0)  # numbers near 1, whatever the table's size
@@ -63,7 +64,8 @@ def _means(state: State, place: np.ndarray, size: int) -> tuple[np.ndarray, np.n
     cap = np.full((1, 1), max(state.tss * (1 - state.r2()) / max(state.count, 1.0), 1e-12))
     spread = estimate_spread(readings, weight, noise, [], cap)
     found = smooth(readings, weight, noise, [], spread)
-    return found.mean[0], np.sqrt(np.maximum(found.variance[0], 0.0))
+    squared = open_errors(Tree(readings, weight, noise, [], cap), spread, found.mean, np.maximum(found.variance, 0.0))
+    return found.mean[0], np.sqrt(squared[0])
 
 
 def _grouped(column: np.ndarray, place: np.ndarray, size: int) -> np.ndarray:

@@ -236,3 +236,11 @@ def test_places_without_a_shape_are_left_out_of_a_map_and_stay_in_the_table() ->
     assert [row["key"] for row in drawn["transform"][0]["from"]["data"]["values"]] == ["CA"]
     assert drawn["data"]["values"] == {"type": "Topology"}, "a report holds the shapes themselves"
     assert np.isfinite([row["value"] for row in drawn["transform"][0]["from"]["data"]["values"]]).all()
+
+
+def test_means_that_noise_hides_are_not_said_to_be_zero(result_document: Make) -> None:
+    """A page told "typically off by 0": where nothing can be seen, the middle of what may be is nothing."""
+    hidden = part("us-state", ["TX", "NY"]) | {"after": [0.0, 0.0], "after_error": [4.2, 4.2]}
+    view = view_result(result_document(model=MODEL, residuals=[hidden]))
+    told = explore_view(view).left[0].spread
+    assert "by less than noise hides (4.2 minute) with what was added" in told
