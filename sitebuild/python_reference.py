@@ -154,6 +154,7 @@ LEFT_OUT = {  # rooms' own names that are on no page, and why
         "the room's own: how lists are kept, spelled and told apart": (
             *("OTHER", "DomainCard", "DomainConflict", "DomainRegistry", "KnownDomains", "NamedDomain", "UnknownDomain"),
             *("different", "doubt", "folded", "imported_domains", "keys_digest", "level_domain", "normal_key", "spellings"),
+            *("capitals", "key_labels"),
         ),
     },
     "saibot.estimate": {
