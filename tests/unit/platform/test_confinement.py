@@ -7,6 +7,7 @@ import platform
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -155,6 +156,30 @@ def test_what_the_system_does_not_do_is_told(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_it_starts_no_program(places: dict[str, Path]) -> None:
     assert attempt(lambda: os.execv("/bin/true", ["true"]), **places) == "PermissionError"
+
+
+@pytest.mark.parametrize("making", ["fork", "vfork", "clone", "clone3"])
+def test_it_leaves_no_process_behind(places: dict[str, Path], making: str) -> None:
+    """One that is made would still be there, with what this one may change, when this one is killed."""
+    import ctypes
+
+    number = {"fork": (57, None), "vfork": (58, None), "clone": (56, 220), "clone3": (435, 435)}[making]
+    asked = number[platform.machine() == "aarch64"]
+    if asked is None:
+        pytest.skip("this processor has no such call")
+    told = struct.pack("=11Q", 0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, 0)  # as clone3 is told what to make
+
+    def make() -> None:
+        call = ctypes.CDLL(None, use_errno=True).syscall
+        first, second = (told, 88) if making == "clone3" else (signal.SIGCHLD.value, 0)
+        made = call(asked, first, second, 0, 0, 0)
+        if made == 0:
+            os._exit(0)
+        if made < 0:
+            raise OSError(ctypes.get_errno(), "no process")
+
+    assert attempt(make, **places) == ("OSError" if making == "clone3" else "PermissionError")
+    assert attempt(os.fork, **places) == "PermissionError"
 
 
 def test_threads_that_come_later_are_confined_as_well(places: dict[str, Path]) -> None:

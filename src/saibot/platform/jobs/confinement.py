@@ -1,4 +1,5 @@
-"""What a worker gives up before it looks at anything that strangers sent: other people's files, the network, other programs.
+"""What a worker gives up before it looks at anything that strangers sent: other people's files, the network, other programs,
+and processes that would be there after it.
 
 Linux alone has this: Landlock (5.19 and newer) for files and other processes, a filter of system calls for the rest. Where
 either is missing the other one holds, and elsewhere a worker has what its user has. Both bind the thread that asks, and
@@ -8,6 +9,7 @@ those it starts later: `confine` comes before the first thread.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import struct
@@ -34,8 +36,11 @@ _CHANGE = ((1 << 15) - 1) & ~(
 
 # Calls that are refused, and those that are refused for any process but this one, which their first argument names (0 is
 # this one, too): their numbers on either processor.
+_NONE = 0x3FFFFFFF  # a processor that has no such call
 _REFUSED = {
     "socket": (41, 198),
+    "fork": (57, _NONE),
+    "vfork": (58, _NONE),
     "execve": (59, 221),
     "execveat": (322, 281),
     "ptrace": (101, 117),
@@ -75,10 +80,14 @@ _REFUSED_FOR_OTHERS = {
     "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240),
 }
+# A thread is made by the same calls as a process, which would outlive this one. What the older call is to make stands in its
+# first argument; the newer one has it in memory, where a filter does not see it, and libraries do without.
+_CLONE, _CLONE_3, _AS_A_THREAD = (56, 220), (435, 435), 0x00010000
 _PROCESSORS = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # which of the numbers, and how the kernel calls it
-_LOAD_WORD, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_LOAD_WORD, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _JUMP_IF_HAS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _CALL, _PROCESSOR, _FIRST_ARGUMENT = 0, 4, 16  # where the kernel says so, in bytes; both processors' low word comes first
-_KILL, _REFUSE, _ALLOW = 0x80000000, 0x00050000 | 1, 0x7FFF0000  # the process; the call, as not permitted
+_KILL, _ALLOW = 0x80000000, 0x7FFF0000
+_REFUSE, _UNKNOWN = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 _OTHER_NUMBERS = 0x40000000  # x86-64's second way to number its calls
 
 # What any program reads: libraries, the time zone, facts about the processor.
@@ -106,7 +115,7 @@ def give_up_privileges() -> None:
 
 def confine(*, looks_at: Iterable[str], changes: Iterable[str]) -> list[str]:
     """From now on this process sees those paths and what Python is made of, and changes the latter ones; it starts no
-    program, opens no connection, and touches no process that is not confined with it. What of it the system does not do."""
+    program and no other process, opens no connection, and touches no process that is not confined with it. What of it the system does not do."""
     give_up_privileges()
     lacking = []
     for what, work in (
@@ -192,21 +201,29 @@ def _filter(this_process: int, which: int, processor: int) -> bytes:
     the next one."""
     refused = [numbers[which] for numbers in _REFUSED.values()]
     others = [numbers[which] for numbers in _REFUSED_FOR_OTHERS.values()]
-    rest = 1 + len(refused) + len(others)  # instructions up to the first answer
+    # What an instruction is called, if any; what it does; and which one is next if so, and if not: the following one if empty.
     steps = [
-        (_LOAD_WORD, 0, 0, _PROCESSOR),  # which processor's numbers these are
-        (_JUMP_IF_EQUAL, 1, 0, processor),
-        (_RETURN, 0, 0, _KILL),
-        (_LOAD_WORD, 0, 0, _CALL),
-        (_JUMP_IF_AT_LEAST, rest, 0, _OTHER_NUMBERS),
-        *((_JUMP_IF_EQUAL, rest - 1 - at, 0, number) for at, number in enumerate(refused)),
-        *((_JUMP_IF_EQUAL, rest - len(refused) - at, 0, number) for at, number in enumerate(others)),
-        (_RETURN, 0, 0, _ALLOW),
-        (_RETURN, 0, 0, _REFUSE),
-        (_LOAD_WORD, 0, 0, _FIRST_ARGUMENT),  # for others
-        (_JUMP_IF_EQUAL, 2, 0, 0),
-        (_JUMP_IF_EQUAL, 1, 0, this_process),
-        (_RETURN, 0, 0, _REFUSE),
-        (_RETURN, 0, 0, _ALLOW),
+        ("", _LOAD_WORD, _PROCESSOR, "", ""),  # which processor's numbers these are
+        ("", _JUMP_IF_EQUAL, processor, "", "kill"),
+        ("", _LOAD_WORD, _CALL, "", ""),
+        ("", _JUMP_IF_AT_LEAST, _OTHER_NUMBERS, "refuse", ""),
+        *(("", _JUMP_IF_EQUAL, number, "refuse", "") for number in refused),
+        *(("", _JUMP_IF_EQUAL, number, "of which process", "") for number in others),
+        ("", _JUMP_IF_EQUAL, _CLONE[which], "what to make", ""),
+        ("", _JUMP_IF_EQUAL, _CLONE_3[which], "unknown", "allow"),
+        ("of which process", _LOAD_WORD, _FIRST_ARGUMENT, "", ""),
+        ("", _JUMP_IF_EQUAL, 0, "allow", ""),
+        ("", _JUMP_IF_EQUAL, this_process, "allow", "refuse"),
+        ("what to make", _LOAD_WORD, _FIRST_ARGUMENT, "", ""),
+        ("", _JUMP_IF_HAS, _AS_A_THREAD, "allow", "refuse"),
+        ("allow", _RETURN, _ALLOW, "", ""),
+        ("refuse", _RETURN, _REFUSE, "", ""),
+        ("unknown", _RETURN, _UNKNOWN, "", ""),
+        ("kill", _RETURN, _KILL, "", ""),
     ]
-    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+    places = {name: place for place, (name, *_) in enumerate(steps)}
+    program = b""
+    for place, (_, operation, value, if_so, if_not) in enumerate(steps):
+        so, otherwise = (places[name] - place - 1 if name else 0 for name in (if_so, if_not))
+        program += struct.pack("=HBBI", operation, so, otherwise, value)
+    return program
