@@ -31,7 +31,7 @@ def create(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="The account that the token acts for (admin). Left out: your own. Several tokens may act for one."
+            help="The account that the token acts for (admin). Left out: yourself. Several tokens may act for one."
         ),
     ] = None,
     role: Annotated[
@@ -45,7 +45,7 @@ def create(
     platform: PlatformOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a token: for an account as an admin, or for your own, which can do and last no more than the one you use.
+    """Make a token: for an account by its name as an admin, or for yourself, which can do and last no more than yours.
 
     Its text is shown now and never again: the platform keeps only a hash. One for yourself ends with the one you made it
     with: for a program or a machine that should not hold all that you may do.
@@ -72,9 +72,7 @@ def create(
     typer.echo(f"token {made.id} for {made.name} ({', '.join(made.roles)}), shown this once:", err=True)
     typer.echo(made.token)
     if name is None:
-        typer.echo(
-            f"It acts for you, and ends when the token ends that you use now: saibot token revoke {made.id}", err=True
-        )
+        typer.echo(f"It acts for you, and ends with the token that you use now. Sooner: saibot token revoke {made.id}", err=True)
         return
     address = "ADDRESS, as they reach this platform" if at_home(opened.url) else opened.url
     typer.echo(f"They type: saibot login {address}", err=True)
@@ -98,11 +96,15 @@ def list_tokens(
             ", ".join(token.roles),
             day(token.created),
             day(token.last_used),
+            shown(token.made_with or ""),
             _state(token),
         ]
         for token in found
     ]
-    print_table("tokens", ["id", "account", "roles", "made", "last used", "state"], rows, whole=(0,))
+    with_others = any(token.made_with for token in found)  # else the column says nothing
+    heads = ["id", "account", "roles", "made", "last used", "made with", "state"]
+    kept = [number for number, head in enumerate(heads) if head != "made with" or with_others]
+    print_table("tokens", [heads[at] for at in kept], [[row[at] for at in kept] for row in rows], whole=(0,))
 
 
 def _state(token: Token) -> str:
@@ -120,7 +122,10 @@ def revoke(
     platform: PlatformOption = None,
     json: JsonOption = False,
 ) -> None:
-    """End a token at once, and those that were made with it. What its account has published stays."""
+    """End a token at once, and those that were made with it. What its account has published stays.
+
+    A token that was made with another ends itself and those, and no others of your account.
+    """
     with open_connection(platform) as opened:
         opened.revoke_token(id)
     if json:

@@ -81,7 +81,7 @@ class Platform:
     def create_token(
         self, name: str | None = None, roles: Sequence[str] | None = None, *, expires: str | None = None
     ) -> NewToken:
-        """Let somebody in (admin). Without `name`, a token for this account, of `roles` that it has and no longer valid.
+        """Let somebody in (admin). Without `name`, a token for oneself: of `roles` that this one has, and it ends with it.
 
         The token's text is in this answer and can never be asked for again.
         """

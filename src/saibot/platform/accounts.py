@@ -94,14 +94,18 @@ class Accounts:
                 self._store(connection, "admin", ("admin",), text, expires=None, by="first start")
             return text
 
-    def create(self, caller: Caller, name: str, roles: Iterable[str], *, expires: str | None = None) -> NewToken:
+    def create(
+        self, caller: Caller, name: str | None, roles: Iterable[str], *, expires: str | None = None
+    ) -> NewToken:
         """A new token; its text is in the answer and nowhere else.
 
-        An admin makes one for any account; everybody else for their own, which can do and last no more than theirs, and
-        ends with it.
+        An admin makes one for the account of any `name`. Without a name everybody makes one for themselves, which can do and
+        last no more than theirs, and ends with it.
         """
-        if not (caller.signed_in and name == caller.name):
+        for_oneself = name is None or (name == caller.name and not caller.has("admin"))
+        if not (caller.signed_in and for_oneself):
             caller.need("admin")
+        name = name or caller.name
         chosen = in_order(roles)
         if not chosen or set(roles) - set(ROLES):
             raise Unusable("a token has one or more of the roles admin, provider, requester.", hint="Name them in `roles`.")
@@ -113,7 +117,7 @@ class Accounts:
         text = _new_text()
         with self._database.write() as connection:
             parent = None
-            if not caller.has("admin"):
+            if for_oneself:
                 self._database.alone(connection, f"tokens of {name}")
                 parent, expires = caller.token, self._own_terms(connection, caller, chosen, expires)
             made = self._store(connection, name, chosen, text, expires=expires, by=caller.name, parent=parent)
@@ -163,21 +167,25 @@ class Accounts:
             return [_shown(row) for row in connection.execute(query).mappings()]
 
     def revoke(self, caller: Caller, id: str) -> None:
-        """From now on the token is refused, and those that were made with it. One's own, or as an admin anybody's.
+        """From now on the token is refused, and those that were made with it. One's own, or as an admin anybody's; a token
+        that was made with another ends itself and what was made with it, and no other of its account.
 
         Its account keeps what it has published, and loses with its last token what others granted to it, and that an admin
         had verified it.
         """
         with self._database.write() as connection:
             row = connection.execute(select(tokens).where(tokens.c.id == id)).mappings().first()
-            if row is None or not caller.signed_in or row["name"] != caller.name:
+            if row is None or not (caller.signed_in and row["name"] == caller.name):
                 caller.need("admin")
             if row is None:
                 raise NotFound(f"there is no token {id}.", hint="List them: `saibot token list`, or GET /v1/tokens.")
             self._database.alone(connection, f"tokens of {row['name']}")  # none is made with it meanwhile
+            if not caller.has("admin"):
+                self._need_to_have_made(connection, caller, id)
             if row["revoked"] is None:
-                self._keep_an_admin(connection, id)
-                for each in (id, *_made_with(connection, id)):
+                ending = [id, *_made_with(connection, id)]
+                self._keep_an_admin(connection, ending)
+                for each in ending:
                     connection.execute(update(tokens).where(tokens.c.id == each).values(revoked=now()))
                     facts = {"name": row["name"]} | ({"made with": id} if each != id else {})
                     self._trail.note(connection, caller.name, "revoke token", each, facts)
@@ -284,10 +292,18 @@ class Accounts:
                         update(tokens).where(tokens.c.id.in_(used[start : start + 500])).values(last_used=now())
                     )
 
-    def _keep_an_admin(self, connection: Connection, id: str) -> None:
-        others = select(tokens.c.roles).where(tokens.c.id != id, tokens.c.revoked.is_(None), _unexpired())
+    def _need_to_have_made(self, connection: Connection, caller: Caller, id: str) -> None:
+        """A token that somebody made to hold less than all must not end the others: whoever got hold of it would."""
+        parent = connection.execute(select(tokens.c.parent).where(tokens.c.id == caller.token)).scalar()
+        if parent is not None and id != caller.token and id not in _made_with(connection, caller.token):
+            hint = f"Revoke it with the token {parent}, with which this one was made, or ask an admin."
+            raise NotAllowed("this token ends itself and those that were made with it, no others.", hint=hint)
+
+    def _keep_an_admin(self, connection: Connection, ending: Iterable[str]) -> None:
+        others = select(tokens.c.roles).where(tokens.c.id.not_in([*ending]), _valid())
         if not any("admin" in row.roles.split(",") for row in connection.execute(others)):
-            raise Conflict("this is the last admin token.", hint="Create another admin token first.")
+            hint = "Make another one first, for an account by its name: `saibot token create NAME --role admin`."
+            raise Conflict("no admin token would be left.", hint=hint)
 
     def _look_up(self, key: str) -> Caller:
         with self._database.read() as connection:
@@ -369,4 +385,4 @@ def _new_text() -> str:
 
 def _shown(row: RowMapping | dict[str, Any]) -> Token:
     fields = ("id", "name", "created", "expires", "revoked", "last_used")
-    return Token(roles=row["roles"].split(","), **{name: row[name] for name in fields})
+    return Token(roles=row["roles"].split(","), made_with=row["parent"], **{name: row[name] for name in fields})

@@ -26,6 +26,7 @@ class Token(Account):
     expires: str | None
     revoked: str | None
     last_used: str | None
+    made_with: str | None = Field(default=None, description="The token that it was made with, and ends with.")
 
 
 class NewToken(Token):

@@ -76,6 +76,46 @@ def test_tokens_end_with_the_one_that_they_were_made_with(server: Any) -> None:
     assert [entry["facts"].get("made with") for entry in entries] == [first_id, first_id, None]
 
 
+def test_an_admins_own_token_is_like_everybodys(server: Any) -> None:
+    """Without a name it is for oneself; for an account by its name, even one's own, it stands for itself."""
+    first = server.client(made(server.admin, name="second-admin", roles=["admin"]).json()["token"])
+    child = made(first, roles=["admin"]).json()
+    apart = made(first, name="second-admin", roles=["requester"]).json()
+    (first_id,) = {one["id"] for one in first.get("/v1/tokens", params={"mine": True}).json()["items"]} - {
+        child["id"],
+        apart["id"],
+    }
+    assert (child["made_with"], apart["made_with"]) == (first_id, None)
+    assert first.delete(f"/v1/tokens/{first_id}").status_code == 204
+    statuses = [server.client(one["token"]).get("/v1/me").status_code for one in (child, apart)]
+    assert statuses == [401, 200]
+
+
+def test_no_admin_is_locked_out_by_a_token_that_ends_with_another(server: Any) -> None:
+    tokens_of_admins = [one for one in server.admin.get("/v1/tokens").json()["items"] if "admin" in one["roles"]]
+    valid = [one["id"] for one in tokens_of_admins if one["revoked"] is None]
+    child = made(server.admin, roles=["admin"]).json()
+    refused = [server.admin.delete(f"/v1/tokens/{id}") for id in valid]
+    assert [one.status_code for one in refused] == [409] and "no admin token would be left" in refused[0].text
+    assert server.admin.delete(f"/v1/tokens/{child['id']}").status_code == 204
+
+
+def test_a_lesser_token_ends_itself_and_what_was_made_with_it(server: Any) -> None:
+    """It lies on machines that should not hold all that its account may do."""
+    first = server.account("provider", "requester")
+    first_id = first.get("/v1/tokens").json()["items"][0]["id"]
+    sibling = made(first).json()["id"]
+    lesser_id = (lesser := made(first, roles=["requester"]).json())["id"]
+    client = server.client(lesser["token"])
+    below = made(client).json()["id"]
+    for id in (first_id, sibling):
+        refused = client.delete(f"/v1/tokens/{id}")
+        assert refused.status_code == 403 and first_id in refused.json()["error"]["hint"]
+    assert client.delete(f"/v1/tokens/{below}").status_code == 204
+    assert client.delete(f"/v1/tokens/{lesser_id}").status_code == 204
+    assert first.get("/v1/me").status_code == 200 and client.get("/v1/me").status_code == 401
+
+
 def ids_after(client: Any) -> set[str]:
     """All tokens of the account but its first."""
     return set([token["id"] for token in client.get("/v1/tokens").json()["items"]][1:])

@@ -41,8 +41,8 @@ def me(caller: Asking) -> Response:
     openapi_extra=SECURED | described_body("TokenRequest"),
 )
 async def create(request: Request, caller: Asking, here: Here) -> Response:
-    """An admin makes tokens for any account. Everybody else makes them for their own, of roles that the token has which
-    is used here, until it expires at the latest; they end when it is revoked.
+    """An admin makes tokens for accounts by their `name`. Without one everybody makes tokens for themselves, of roles that
+    the token has which is used here, until it expires at the latest; they end when it is revoked.
     """
     check_signed_in(caller)
     wanted = await document_of(request, schemas.TokenRequest)
@@ -53,11 +53,10 @@ async def create(request: Request, caller: Asking, here: Here) -> Response:
             later = False
         if not later:
             raise Unusable("`expires` is a day after today, YYYY-MM-DD.", hint="Leave it out for a token that stays.")
-    name = wanted.name or caller.name
-    if wanted.roles is None and name != caller.name:
+    if wanted.roles is None and wanted.name not in (None, caller.name):
         raise Unusable("it is not said what the account may do.", hint="Name its roles in `roles`.")
     roles = wanted.roles or in_order(caller.roles)
-    made = await run_in_threadpool(here.accounts.create, caller, name, roles, expires=wanted.expires)
+    made = await run_in_threadpool(here.accounts.create, caller, wanted.name, roles, expires=wanted.expires)
     return json_answer(made, 201)
 
 
@@ -86,6 +85,7 @@ def list_tokens(
     openapi_extra=SECURED,
 )
 def revoke(caller: Asking, here: Here, id: str) -> Response:
-    """Of one's own account, or as an admin anybody's. Tokens that were made with it end, too."""
+    """Of one's own account, or as an admin anybody's. Tokens that were made with it end, too; and one that was made with
+    another ends itself and those, no others."""
     here.accounts.revoke(caller, id)
     return Response(status_code=204)

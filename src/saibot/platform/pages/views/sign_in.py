@@ -45,7 +45,7 @@ async def make_token(visit: Visit) -> Response:
     if expires is not None and (not is_day(expires) or expires <= today()):
         raise Unusable("a token expires on a day after today.", hint="Leave the day out for one that stays.")
     create = visit.platform.accounts.create
-    made = await in_thread(create, visit.caller, visit.caller.name, roles, expires=expires)
+    made = await in_thread(create, visit.caller, None, roles, expires=expires)
     shown: Response = await in_thread(account, visit, made)
     return shown
 
