@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,13 +20,12 @@ def write_safely(path: Path, content: bytes | memoryview, *, public: bool = Fals
 
 def create_safely(path: Path, content: bytes | memoryview, *, public: bool = True) -> None:
     """A file under a name that is free; a name that is taken stays as it is, whoever was faster."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)
+    handle, name = _unfinished(path.parent, public=public)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644 if public else 0o600)
         try:
             os.link(name, path)
         except FileExistsError:
@@ -39,17 +38,24 @@ def create_safely(path: Path, content: bytes | memoryview, *, public: bool = Tru
 @contextmanager
 def writing(path: Path, *, public: bool = False) -> Iterator[Path]:
     """A file beside `path` to write to, which takes its place at the end; where that is not reached, nothing has changed."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)  # with mode 0600
+    handle, temporary = _unfinished(path.parent, public=public)
     os.close(handle)
-    temporary = Path(name)
     try:
         yield temporary
-        if public:
-            temporary.chmod(0o644)
         move_safely(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)  # on a full disk half a file would keep it full
         raise
+
+
+def _unfinished(folder: Path, *, public: bool) -> tuple[int, Path]:
+    """A new file, open, with its mode from the start: workers of a platform may not change it afterwards."""
+    while True:
+        path = folder / f"{UNFINISHED}{secrets.token_hex(6)}"
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644 if public else 0o600), path
+        except FileExistsError:
+            continue
 
 
 def move_safely(temporary: Path, path: Path) -> None:

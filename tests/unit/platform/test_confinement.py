@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import platform
 import resource
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -180,6 +182,106 @@ def test_it_leaves_no_process_behind(places: dict[str, Path], making: str) -> No
 
     assert attempt(make, **places) == ("OSError" if making == "clone3" else "PermissionError")
     assert attempt(os.fork, **places) == "PermissionError"
+
+
+# ------------------------------------------------------------------------------------------------ with older rules
+
+
+@pytest.fixture(params=[None, 5, 2], ids=["all rules", "rules of 6.10", "rules of 5.19"])
+def rules(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, has_landlock: bool) -> None:
+    """As many rules over files as an older kernel has: what is missing there the filter of calls has to stop."""
+    import ctypes
+
+    if not has_landlock:
+        pytest.skip("this kernel has no Landlock")
+    if request.param is None:
+        return
+    library = ctypes.CDLL(None, use_errno=True)
+
+    class Older:
+        prctl = library.prctl
+
+        def syscall(self, number: int, *given: Any) -> Any:
+            asks_for_version = number == 444 and given[0] is None
+            return request.param if asks_for_version else library.syscall(number, *given)
+
+    monkeypatch.setattr(confinement.ctypes, "CDLL", lambda *_, **__: Older())
+
+
+@pytest.mark.usefixtures("rules")
+def test_it_changes_nothing_about_files_that_it_may_not_change(places: dict[str, Path]) -> None:
+    corpus, _ = places.values()
+    for file in (corpus / "file", corpus.parent / "elsewhere" / "file"):
+        file.chmod(0o600)
+        before = file.stat()
+        for work in (
+            lambda file=file: os.truncate(file, 0),
+            lambda file=file: os.open(file, os.O_RDONLY | os.O_TRUNC),
+            lambda file=file: os.open(file, 3 | os.O_TRUNC),
+            lambda file=file: os.chmod(file, 0o666),
+            lambda file=file: os.fchmod(os.open(file, os.O_RDONLY), 0o666),
+            lambda file=file: os.chown(file, os.getuid(), os.getgid()),
+            lambda file=file: os.utime(file, (1, 1)),
+            lambda file=file: os.setxattr(file, "user.x", b"1"),
+        ):
+            assert attempt(work, **places) == "PermissionError"
+        after = file.stat()
+        assert (after.st_mode, after.st_mtime, after.st_size) == (before.st_mode, before.st_mtime, before.st_size)
+
+
+@pytest.mark.usefixtures("rules")
+def test_it_ends_no_other_process_in_a_roundabout_way(places: dict[str, Path]) -> None:
+    """By way of a group that it joins, or of a pipe that sends signals to whoever is said to own it."""
+    with subprocess.Popen(["sleep", "60"], process_group=0) as stranger:
+
+        def by_group() -> None:
+            os.setpgid(0, stranger.pid)
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+            os.kill(0, signal.SIGUSR1)
+
+        def by_pipe(number: int) -> None:
+            reading, writing = os.pipe()
+            if number:
+                fcntl.fcntl(reading, number, signal.SIGKILL)
+            fcntl.fcntl(reading, fcntl.F_SETOWN, stranger.pid)
+
+        try:
+            assert attempt(by_group, **places) == "PermissionError"
+            assert attempt(os.setsid, **places) == "PermissionError"
+            for number in (0, 10):
+                assert attempt(partial(by_pipe, number), **places) == "PermissionError"
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+
+
+@pytest.mark.usefixtures("rules")
+def test_it_writes_its_own_files_as_ever(places: dict[str, Path]) -> None:
+    from saibot.safe_file import create_safely, write_safely
+
+    _, task = places.values()
+
+    def work() -> None:
+        write_safely(task / "public", b"content", public=True)
+        write_safely(task / "own", b"content")
+        create_safely(task / "new", b"content")
+        with (task / "own").open("w") as file:
+            file.write("other")
+
+    assert attempt(work, **places) == "done"
+    assert [(task / name).stat().st_mode & 0o777 for name in ("public", "own", "new")] == [0o644, 0o600, 0o644]
+
+
+def test_it_shares_no_memory_or_messages_by_number(places: dict[str, Path]) -> None:
+    import ctypes
+
+    def work(call: int, *given: int) -> None:
+        if ctypes.CDLL(None, use_errno=True).syscall(call, *given) < 0:
+            raise OSError(ctypes.get_errno(), "refused")
+
+    which = platform.machine() == "aarch64"
+    for names in ((29, 194), (64, 190), (68, 186)):
+        assert attempt(partial(work, names[which], 7, 1, 0o1600), **places) == "PermissionError"
 
 
 def test_threads_that_come_later_are_confined_as_well(places: dict[str, Path]) -> None:

@@ -65,6 +65,45 @@ _REFUSED = {
     "request_key": (249, 218),
     "keyctl": (250, 219),
     "open_by_handle_at": (304, 265),
+    # A signal to one's own group needs no number of a process: it stays the group that this process is alone in.
+    "setpgid": (109, 154),
+    "setsid": (112, 157),
+    # What rules over files leave out: the length (before version 3), mode, owner, times and attributes of all files of its user.
+    "truncate": (76, 45),
+    "chmod": (90, _NONE),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, _NONE),
+    "lchown": (94, _NONE),
+    "fchown": (93, 55),
+    "fchownat": (260, 54),
+    "utime": (132, _NONE),
+    "utimes": (235, _NONE),
+    "futimesat": (261, _NONE),
+    "utimensat": (280, 88),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
+    # Memory and messages that other processes of its user share by number.
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
+    "semctl": (66, 191),
+    "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
 }
 _REFUSED_FOR_OTHERS = {
     "prlimit64": (302, 261),
@@ -83,9 +122,16 @@ _REFUSED_FOR_OTHERS = {
 # A thread is made by the same calls as a process, which would outlive this one. What the older call is to make stands in its
 # first argument; the newer one has it in memory, where a filter does not see it, and libraries do without.
 _CLONE, _CLONE_3, _AS_A_THREAD = (56, 220), (435, 435), 0x00010000
+# Whoever opens a file to read may empty it with the same call, before version 3 of the rules.
+_OPEN, _OPEN_AT, _OPEN_AT_2 = (2, _NONE), (257, 56), (437, 437)
+_HOW, _EMPTIED = 0o3 | os.O_TRUNC, (os.O_TRUNC | 0o0, os.O_TRUNC | 0o3)
+# A file or pipe may send signals to whoever it is told belongs to it.
+_FCNTL, _TO_WHOM = (72, 25), (8, 10, 15)
+_IOCTL_CALL, _TO_WHOM_BY_DEVICE = (16, 29), (0x8901, 0x8902)
 _PROCESSORS = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # which of the numbers, and how the kernel calls it
-_LOAD_WORD, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _JUMP_IF_HAS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_CALL, _PROCESSOR, _FIRST_ARGUMENT = 0, 4, 16  # where the kernel says so, in bytes; both processors' low word comes first
+_LOAD_WORD, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _JUMP_IF_HAS, _KEEP_BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+# Where the kernel says so, in bytes; both processors' low word comes first.
+_CALL, _PROCESSOR, _FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT = 0, 4, 16, 24, 32
 _KILL, _ALLOW = 0x80000000, 0x7FFF0000
 _REFUSE, _UNKNOWN = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 _OTHER_NUMBERS = 0x40000000  # x86-64's second way to number its calls
@@ -210,12 +256,25 @@ def _filter(this_process: int, which: int, processor: int) -> bytes:
         *(("", _JUMP_IF_EQUAL, number, "refuse", "") for number in refused),
         *(("", _JUMP_IF_EQUAL, number, "of which process", "") for number in others),
         ("", _JUMP_IF_EQUAL, _CLONE[which], "what to make", ""),
+        ("", _JUMP_IF_EQUAL, _OPEN[which], "how to open", ""),
+        ("", _JUMP_IF_EQUAL, _OPEN_AT[which], "how to open there", ""),
+        ("", _JUMP_IF_EQUAL, _FCNTL[which], "to whom", ""),
+        ("", _JUMP_IF_EQUAL, _IOCTL_CALL[which], "to whom", ""),
+        ("", _JUMP_IF_EQUAL, _OPEN_AT_2[which], "unknown", ""),
         ("", _JUMP_IF_EQUAL, _CLONE_3[which], "unknown", "allow"),
         ("of which process", _LOAD_WORD, _FIRST_ARGUMENT, "", ""),
         ("", _JUMP_IF_EQUAL, 0, "allow", ""),
         ("", _JUMP_IF_EQUAL, this_process, "allow", "refuse"),
         ("what to make", _LOAD_WORD, _FIRST_ARGUMENT, "", ""),
         ("", _JUMP_IF_HAS, _AS_A_THREAD, "allow", "refuse"),
+        ("how to open", _LOAD_WORD, _SECOND_ARGUMENT, "", ""),
+        ("", _JUMP_IF_AT_LEAST, 0, "whether to empty", ""),
+        ("how to open there", _LOAD_WORD, _THIRD_ARGUMENT, "", ""),
+        ("whether to empty", _KEEP_BITS, _HOW, "", ""),
+        *(("", _JUMP_IF_EQUAL, how, "refuse", "") for how in _EMPTIED),
+        ("", _JUMP_IF_AT_LEAST, 0, "allow", ""),
+        ("to whom", _LOAD_WORD, _SECOND_ARGUMENT, "", ""),
+        *(("", _JUMP_IF_EQUAL, what, "refuse", "") for what in (*_TO_WHOM, *_TO_WHOM_BY_DEVICE)),
         ("allow", _RETURN, _ALLOW, "", ""),
         ("refuse", _RETURN, _REFUSE, "", ""),
         ("unknown", _RETURN, _UNKNOWN, "", ""),
