@@ -17,7 +17,7 @@ import pytest
 from saibot.platform.jobs import nursery as module
 from saibot.platform.jobs import worker as worker_module
 from saibot.platform.jobs.nursery import GivenUp, Nursery
-from saibot.platform.jobs.process import LONGEST_LINE, Outcome, WorkerProcess
+from saibot.platform.jobs.process import LONGEST_LINE, LONGEST_WORDS, Outcome, WorkerProcess
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_what_lies_in_the_working_folder_is_not_run(
 def says(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], tuple[WorkerProcess, Outcome]]:
     """A worker that says this, whatever it is asked, and goes on living."""
 
-    def made(words: bytes) -> tuple[WorkerProcess, Outcome]:
+    def made(words: bytes, progress: Any = lambda *_: None) -> tuple[WorkerProcess, Outcome]:
         class Liar:
             pid = os.getpid()
 
@@ -162,7 +162,7 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], tuple[WorkerProce
 
         worker = WorkerProcess()
         monkeypatch.setattr(worker, "_start", lambda *_: setattr(worker, "_process", Liar()) or worker._process)
-        outcome = worker.run({}, progress=lambda *_: None, cancelled=lambda: False, seconds=10)
+        outcome = worker.run({}, progress=progress, cancelled=lambda: False, seconds=10)
         return worker, outcome
 
     return made
@@ -179,6 +179,11 @@ def says(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], tuple[WorkerProce
         b'{"over": true, "holds_much": true, "refused": {"code": 1}}\n',
         b'{"stage": {}, "part": 1}\n',
         b'{"stage": "searching"}\n',
+        b'{"stage": "searching", "part": NaN}\n',
+        b'{"stage": "searching", "part": 1' + b"0" * 400 + b"}\n",
+        b'{"stage": "\\ud800", "part": 1}\n',
+        b'{"not_confined": 7}\n',
+        b'{"over": true, "holds_much": true, "done": -Infinity}\n',
         b"x" * (LONGEST_LINE + (1 << 20)),
     ],
 )
@@ -186,6 +191,15 @@ def test_what_workers_do_not_say_ends_them(says: Any, words: bytes) -> None:
     worker, outcome = says(words)
     assert outcome.status == "failed" and outcome.error["code"] in ("internal", "worker_died")
     assert worker.pid is None
+
+
+def test_words_of_two_kinds_say_what_the_first_kind_says(says: Any) -> None:
+    heard: list[Any] = []
+    last = b'{"over": true, "holds_much": true, "done": true, "stage": 5, "not_confined": 7}\n'
+    two = b'{"stage": "a\\u001b[2J' + b"x" * 1000 + b'", "part": 7, "over": 1}\n{"ready": true, "over": 1}\n'
+    _, outcome = says(two + last, lambda *said: heard.append(said))
+    assert outcome.status == "done"
+    assert heard == [("a [2J" + "x" * (LONGEST_WORDS - 5), 1.0)]
 
 
 def test_a_worker_does_not_stay_because_it_says_so(says: Any) -> None:

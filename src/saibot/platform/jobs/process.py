@@ -16,6 +16,7 @@ from saibot.platform.jobs.nursery import Child, GivenUp, nursery
 
 LOOK_SECONDS = 0.05
 TASKS_PER_WORKER = 200  # of one that stays
+LONGEST_WORDS = 200  # that are shown of what it is doing
 LONGEST_LINE = 4 << 20  # that a worker says; more is a mistake, or a worker that was taken over
 
 
@@ -88,22 +89,23 @@ class WorkerProcess:
 
     def _heard(self, line: bytes, progress: Callable[[str, float | None], None]) -> Outcome | None:
         """How the task ended, if this line says so."""
-        message = _message(line)
-        if message is None:
+        kind, message = _said(line)
+        if kind is None:
             self.stop()
             return Outcome("failed", _broken({}))
-        if "not_confined" in message:
-            self.not_confined = [str(part) for part in message["not_confined"]]
-        if "stage" in message:
-            progress(message["stage"], message["part"])
-        if "over" not in message:
+        if kind == "not_confined":
+            self.not_confined = [_one_line(part) for part in message["not_confined"]]
+        elif kind == "stage":
+            part = message["part"]
+            progress(_one_line(message["stage"]), None if part is None else min(max(float(part), 0.0), 1.0))
+        if kind not in _LAST_WORDS:
             return None
         self.tasks += 1
         if not (self._may_stay and message["holds_much"]) or self.tasks >= TASKS_PER_WORKER:
             self.stop()
-        if "done" in message:
+        if kind == "done":
             return Outcome("done", answer=message)
-        if "refused" in message:
+        if kind == "refused":
             return Outcome("failed", message["refused"])
         return Outcome("failed", _broken({"problem": message["broken"], "at": message["at"]}))
 
@@ -176,20 +178,32 @@ _SHAPES: dict[str, dict[str, Any]] = {
     "not_confined": {"not_confined": list},
     "ready": {},
 }
+_LAST_WORDS = ("done", "refused", "broken")
 _ERROR = {"code": str, "message": str, "hint": str, "details": dict}
 
 
-def _message(line: bytes) -> dict[str, Any] | None:
-    """What a line says, if it is what workers say."""
+def _said(line: bytes) -> tuple[str | None, dict[str, Any]]:
+    """Of which kind it is what a line says, and what it says; no kind where workers say no such thing."""
+    nothing = None, dict[str, Any]()
     try:
-        found = json.loads(line)
+        found = json.loads(line, parse_constant=_no_number)
+        json.dumps(found, ensure_ascii=False).encode()  # half a letter could be sent to nobody
     except (ValueError, RecursionError):
-        return None
+        return nothing
     kind = next((word for word in _SHAPES if isinstance(found, dict) and word in found), None)
     if kind is None or not _has(found, _SHAPES[kind]) or (kind == "refused" and not _has(found["refused"], _ERROR)):
-        return None
-    answer: dict[str, Any] = found
-    return answer
+        return nothing
+    if kind == "stage" and isinstance(found["part"], int | float) and not abs(found["part"]) <= 1e9:
+        return nothing
+    return kind, found
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number")
+
+
+def _one_line(text: object) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in str(text)[:LONGEST_WORDS])
 
 
 def _has(found: dict[str, Any], shapes: dict[str, Any]) -> bool:
