@@ -15,7 +15,7 @@ from saibot.report.terminal import print_table
 if TYPE_CHECKING:
     from saibot.wire import TrailEntry
 
-MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}(:\d{2}(:\d{2})?)?Z?)?")
+MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}(:\d{2}(:\d{2}(\.\d{1,6})?)?)?Z?)?")
 
 
 def add_to(app: typer.Typer) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import httpx
 
+from saibot.client import unpacking
 from saibot.client.answers import Progress, read_answer
 from saibot.client.errors import PlatformError, PlatformUnreachable, SearchFailed
 from saibot.client.transport import ATTEMPTS, Wire
-from saibot.client.unpacking import lines
 from saibot.errors import SaibotError
 from saibot.wire import Result, Search
 
@@ -84,23 +84,28 @@ class Job:
     def _events(self) -> Iterator[Search]:
         with self._wire.stream(f"/v1/searches/{self.id}/events", headers={"Accept": "text/event-stream"}) as response:
             try:
-                for document in read_events(lambda: lines(response)):
+                for document in read_events(lambda: unpacking.lines(response)):
                     yield read_answer(Search, document)
             except httpx.TransportError:
                 raise PlatformUnreachable("the platform's events broke off.") from None
 
 
 def read_events(lines: Callable[[], Iterator[str]]) -> Iterator[Any]:
-    """The JSON documents of server-sent events; comments, other fields and unreadable data are passed over."""
+    """The JSON documents of server-sent events; comments, other fields and unreadable data are passed over, and one that does
+    not end is refused."""
     data: list[str] = []
+    length = 0
     for line in lines():
         field, _, value = line.partition(":")
         if field == "data":
             data.append(value.removeprefix(" "))
+            length += len(line)
+            if length > unpacking.LONGEST_EVENT:
+                raise unpacking.endless_events()
         elif not line and data:
             with suppress(ValueError, RecursionError):
                 yield json.loads("\n".join(data))
-            data = []
+            data, length = [], 0
 
 
 def _in_time(end: float | None, id: str) -> None:

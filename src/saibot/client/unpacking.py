@@ -64,6 +64,10 @@ def content(response: httpx.Response, *, most: int, whose: str) -> bytes:
     return bytes(found)
 
 
+def endless_events() -> PlatformUnreachable:
+    return PlatformUnreachable("the platform's events have no end.", hint="It may be no Saibot platform.")
+
+
 def lines(response: httpx.Response) -> Iterator[str]:
     """Line by line as they arrive; a line that does not end is refused."""
     left = b""
@@ -71,6 +75,6 @@ def lines(response: httpx.Response) -> Iterator[str]:
         *whole, left = (left + part).split(b"\n")
         yield from (line.rstrip(b"\r").decode("utf-8", "replace") for line in whole)
         if len(left) > LONGEST_EVENT:
-            raise PlatformUnreachable("the platform's events have no end.", hint="It may be no Saibot platform.")
+            raise endless_events()
     if left:
         yield left.decode("utf-8", "replace")

@@ -98,6 +98,7 @@ class Trail:
         for column, wanted in ((trail.c.action, action), (trail.c.account, account)):
             query = query if wanted is None else query.where(column == wanted)
         if since is not None:  # of an hour that has begun before, as well
+            since = since.removesuffix("Z")  # which comes after what may follow in a moment's text
             query = query.where((trail.c.at >= since) | (trail.c.hour >= since[:13]))
         with self._database.read() as connection:
             rows = connection.execute(query).mappings().all()

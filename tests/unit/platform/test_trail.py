@@ -141,6 +141,11 @@ def test_the_trail_is_narrowed_by_action_account_and_day(platform: Platform, mon
     assert told(action="publish") == ["02publish", "01publish"]
     assert told(account="a") == ["03download", "03withdraw", "01publish"]
     assert told(since="2026-03-03T12:30", account="a") == ["03download"], "an hour that has begun before, as well"
+    assert told(since="2026-03-03T12:30Z", account="a") == told(since="2026-03-03T12:30", account="a")
+    (single,) = platform.trail.list(ADMIN, None, 1, action="create token").items
+    for length in (11, 14, 17, 20, 27):  # its day, hour, minute, second, and all of it
+        moment = single["at"][: length - 1] + "Z" if length > 11 else single["at"][:10]
+        assert single in platform.trail.list(ADMIN, None, 50, since=moment).items, moment
     assert told(since="2026-03-04") == [entry for entry in told(since="2026-03-04") if "create token" in entry]
     first = platform.trail.list(ADMIN, None, 1, account="a")
     assert platform.trail.list(ADMIN, first.next, 1, account="a").items[0]["action"] == "withdraw"

@@ -73,9 +73,8 @@ def is_unchanged(request: Request, etag: str) -> bool:
 
 
 def is_download(request: Request, etag: str) -> bool:
-    """Whether an answer to this begins to send the content: a later part of it is of a download that was begun before."""
-    first = request.headers.get("range", "bytes=0-").replace(" ", "").startswith("bytes=0-")
-    return request.method == "GET" and first and not is_unchanged(request, etag)
+    """Whether an answer to this sends content. Each part counts: whoever asks for all but one byte would not, otherwise."""
+    return request.method == "GET" and not is_unchanged(request, etag)
 
 
 def file_answer(
