@@ -72,7 +72,8 @@ def create(
     typer.echo(f"token {made.id} for {made.name} ({', '.join(made.roles)}), shown this once:", err=True)
     typer.echo(made.token)
     if name is None:
-        typer.echo(f"It acts for you, and ends with the token that you use now. Sooner: saibot token revoke {made.id}", err=True)
+        typer.echo("It acts for you, and ends with the token that you use now.", err=True)
+        typer.echo(f"To end it sooner: saibot token revoke {made.id}", err=True)
         return
     address = "ADDRESS, as they reach this platform" if at_home(opened.url) else opened.url
     typer.echo(f"They type: saibot login {address}", err=True)

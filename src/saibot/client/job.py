@@ -91,8 +91,10 @@ class Job:
 
 
 def read_events(lines: Callable[[], Iterator[str]]) -> Iterator[Any]:
-    """The JSON documents of server-sent events; comments, other fields and unreadable data are passed over, and one that does
-    not end is refused."""
+    """The JSON documents of server-sent events.
+
+    Comments, other fields and unreadable data are passed over, and a document that does not end is refused.
+    """
     data: list[str] = []
     length = 0
     for line in lines():

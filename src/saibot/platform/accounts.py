@@ -94,9 +94,7 @@ class Accounts:
                 self._store(connection, "admin", ("admin",), text, expires=None, by="first start")
             return text
 
-    def create(
-        self, caller: Caller, name: str | None, roles: Iterable[str], *, expires: str | None = None
-    ) -> NewToken:
+    def create(self, caller: Caller, name: str | None, roles: Iterable[str], *, expires: str | None = None) -> NewToken:
         """A new token; its text is in the answer and nowhere else.
 
         An admin makes one for the account of any `name`. Without a name everybody makes one for themselves, which can do and

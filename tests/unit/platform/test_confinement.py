@@ -149,9 +149,9 @@ def test_what_the_system_does_not_do_is_told(monkeypatch: pytest.MonkeyPatch) ->
     def fails() -> None:
         raise OSError
 
-    for part in ("_drop_powers", "_refuse_calls"):
+    for part in ("_drop_powers", "refuse_calls"):
         monkeypatch.setattr(confinement, part, fails)
-    monkeypatch.setattr(confinement, "_keep_to_files", lambda *_: None)
+    monkeypatch.setattr(confinement, "keep_to_files", lambda *_: None)
     monkeypatch.setattr(confinement, "give_up_privileges", lambda: None)  # this process keeps its own
     assert confinement.confine(looks_at=[], changes=[]) == ["powers", "calls"]
 
@@ -240,7 +240,7 @@ def test_it_ends_no_other_process_in_a_roundabout_way(places: dict[str, Path]) -
             os.kill(0, signal.SIGUSR1)
 
         def by_pipe(number: int) -> None:
-            reading, writing = os.pipe()
+            reading, _ = os.pipe()
             if number:
                 fcntl.fcntl(reading, number, signal.SIGKILL)
             fcntl.fcntl(reading, fcntl.F_SETOWN, stranger.pid)

@@ -192,4 +192,4 @@ def test_events_have_an_end(hostile: HostilePlatform, wire: Wire, monkeypatch: p
     for line in (b"data: " + b"x" * 900 + b"\n", b"data:\n"):  # each has an end, and the event has none
         hostile.answers["/events"] = (200, {}, line * 20_000)
         with pytest.raises(PlatformUnreachable, match="no end"), wire.stream("/events") as response:
-            list(read_events(lambda: unpacking.lines(response)))  # noqa: B023
+            list(read_events(lambda: unpacking.lines(response)))
