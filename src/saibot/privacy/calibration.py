@@ -8,6 +8,7 @@ not exactly Gaussian; `certified_delta` bounds what that costs (proof: mechanism
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from saibot.errors import UnsupportedPlan
 from saibot.privacy.budget import Budget, plain
@@ -65,6 +66,7 @@ def calibrated_mu(budget: Budget, calibration: str, *, touched: int) -> float:
     return min(classical_mu(budget), analytic_mu(budget, touched=touched))
 
 
+@lru_cache(maxsize=4096)  # corpora have thousands of sketches of a few plans, and each is confirmed when it is read
 def analytic_mu(budget: Budget, *, touched: int, steps: int = STEPS_PER_SIGMA) -> float:
     """The largest mu whose *integer* release is (epsilon, delta)-DP; `touched` as in `certified_delta`."""
     from scipy.optimize import brentq

@@ -17,29 +17,25 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
-from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 from saibot.platform.freed_memory import return_what_is_freed
 from saibot.platform.jobs.confinement import confine, give_up_privileges
 
-if TYPE_CHECKING:
-    from saibot.wire import Result
-
-RETRIES = 5
 NICENESS = 15  # answering people goes before searching
 REMEMBERED_CHILDREN = 1000
 FIRST_TO_GO = 500  # of 1000, added to what the system thinks itself
 LARGEST_FILE = 4 << 30  # that is written of what one stranger sent
-REMEMBERED_KEYS = 300_000  # of lists in a search; longer ones are read when they are needed, one at a time
 
 
 def main() -> None:
     """The process that workers are forked from: asked for one, by a line that ends with the platform, it says its number."""
     return_what_is_freed()
-    load()
+    from saibot.platform.jobs import tasks
+
+    tasks.load()
     os.nice(NICENESS)  # from here on: whoever waits for the first worker should not wait for everybody else
     gc.collect()
     gc.freeze()  # what is looked through for garbage is written to, and shared no longer
@@ -94,19 +90,10 @@ def _ended(child: int, codes: dict[int, int]) -> dict[str, Any]:
     return {"over": False, "code": None}
 
 
-def load() -> None:
-    """Everything that tasks need, once for all workers; what only a GPU or Spark needs is loaded where it is used."""
-    import numpy as np
-    import pyarrow as pa
-
-    from saibot.search.scored_sweep import compile_sweep
-
-    pa.array(np.zeros(1))  # looks for other libraries the first time
-    compile_sweep()  # what was compiled is kept here, in a place that workers cannot write to
-
-
 def work(stdin: int, stdout: int, *, memory: int | None) -> NoReturn:
     """One task, or one after the other, until the platform has ended or stops this process."""
+    from saibot.platform.jobs import tasks
+
     os.setpgid(0, 0)
     os.dup2(stdin, 0)
     answers = os.fdopen(os.dup(stdout), "w", encoding="utf-8")
@@ -117,24 +104,24 @@ def work(stdin: int, stdout: int, *, memory: int | None) -> NoReturn:
     first = sys.stdin.readline()
     if not first:
         os._exit(0)
-    tasks: queue.Queue[str] = queue.Queue()
-    tasks.put(first)
+    waiting: queue.Queue[str] = queue.Queue()
+    waiting.put(first)
     lacking = _confine_itself(json.loads(first))  # before there is a second thread
     if lacking:
         _say(answers, {"not_confined": lacking})
-    threading.Thread(target=_listen, args=(tasks,), daemon=True).start()
+    threading.Thread(target=_listen, args=(waiting,), daemon=True).start()
     while True:
-        task = json.loads(tasks.get())
+        task = json.loads(waiting.get())
         _limit_processor(task["seconds"], for_good="stays" not in task)
         try:
             if "pack" in task:
-                found = pack(task["pack"])
+                found = tasks.pack(task["pack"])
             elif "learn" in task:
-                found = learn(task["learn"])
+                found = tasks.learn(task["learn"])
             elif "read" in task:
-                found = read(task["read"])
+                found = tasks.read(task["read"])
             else:
-                found = run(task, lambda stage, part: _say(answers, {"stage": stage, "part": part}))
+                found = tasks.run(task, lambda stage, part: _say(answers, {"stage": stage, "part": part}))
         except Exception as problem:
             frames = traceback.extract_tb(problem.__traceback__)[-6:]
             places = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in frames]
@@ -180,105 +167,15 @@ def _may_have_gpu() -> bool:
     return find_spec("torch") is not None and any(Path("/dev").glob("nvidia[0-9]*"))
 
 
-def _listen(tasks: queue.Queue[str]) -> None:
+def _listen(waiting: queue.Queue[str]) -> None:
     for line in sys.stdin:
-        tasks.put(line)
+        waiting.put(line)
     os._exit(0)
 
 
 def _say(answers: TextIO, message: dict[str, Any]) -> None:
     answers.write(json.dumps(message) + "\n")
     answers.flush()
-
-
-def pack(task: dict[str, Any]) -> dict[str, Any]:
-    """Change the shards."""
-    from saibot.platform.packing import Packing
-    from saibot.search.corpus import PreparedValues
-
-    install = [PreparedValues(**one) for one in task["install"]]
-    terms = {name: task[name] for name in ("add", "remove", "providers")}
-    return Packing(Path(task["folder"])).apply(**terms, install=install) | {"done": True}
-
-
-def learn(task: dict[str, Any]) -> dict[str, Any]:
-    """Write what sketches have in common, and the values that it improves, beside what is in use."""
-    from dataclasses import asdict
-
-    from saibot.search.corpus import Corpus
-    from saibot.search.learning import lessons
-
-    corpus = Corpus(Path(task["folder"]))
-    found = lessons(corpus, providers=task["providers"], teachers=set(task["teachers"]))
-    return {"prepared": [asdict(prepared) for prepared in found], "done": True}
-
-
-def read(task: dict[str, Any]) -> dict[str, Any]:
-    """A file from a stranger: what is in it is written anew, or refused."""
-    from saibot.errors import SaibotError
-    from saibot.platform.errors import error_document
-    from saibot.platform.reading import read_here
-
-    try:
-        return read_here(**task) | {"done": True}
-    except SaibotError as problem:
-        return {"refused": error_document(problem)["error"]}
-
-
-def run(task: dict[str, Any], progress: Any) -> dict[str, Any]:
-    """One search: the request's sketches from its folder, the result into it."""
-    from saibot.errors import SaibotError
-    from saibot.platform.errors import error_document
-
-    for attempt in range(RETRIES):
-        try:
-            found = _search(task, progress)
-        except FileNotFoundError:
-            if attempt == RETRIES - 1:
-                raise
-            continue  # a shard was rewritten between the index and now: look at the index again
-        except SaibotError as problem:
-            return {"refused": error_document(problem)["error"]}
-        from saibot.safe_file import write_safely
-
-        write_safely(Path(task["folder"]) / "result.json", found.text().encode())
-        return {"done": True}
-    raise AssertionError
-
-
-def _search(task: dict[str, Any], progress: Any) -> Result:
-    from saibot.domains import DomainRegistry, KnownDomains
-    from saibot.search import search
-    from saibot.search.corpus import Corpus
-    from saibot.search.document import result_of
-    from saibot.search.from_sketches import search_request
-    from saibot.sketch import Header, read_sketch
-    from saibot.wire import Question
-
-    class AddableCorpus(Corpus):
-        """With the headers of those sketches that could be added."""
-
-        @cached_property
-        def headers(self) -> dict[str, Header]:
-            known = set(self.digests) - self.hidden if task["addable"] else set()  # of all, which takes a while to read
-            return {digest: self.sketch(digest).header for digest in task["addable"] if digest in known}
-
-    folder, question = Path(task["folder"]), Question.read(task["question"])
-    progress("reading the request", None)
-    test = folder / "test.saibot"
-    request = search_request(
-        read_sketch(folder / "train.saibot"),
-        read_sketch(test) if test.exists() else None,
-        target=question.target,
-        features=question.features,
-        domains=KnownDomains.of(registry=DomainRegistry(Path(task["corpus"]) / "domains")),
-    )
-    corpus = AddableCorpus(Path(task["corpus"])).for_provider(task["account"]).without(task["hidden"])
-    corpus = corpus.with_verified(task["verified"])
-    corpus.remember(REMEMBERED_KEYS)
-    found = search(request, corpus, question.on(**task["on"]), progress=progress)
-    progress("writing the result", 1.0)
-    return result_of(found, request, corpus, at_home=False)
 
 
 if __name__ == "__main__":
