@@ -35,10 +35,16 @@ def changes(then: SketchFacts | None, now: SketchFacts | None) -> list[str]:
     for name, (lower, upper) in now.features.items():
         if then.features.get(name, (lower, upper)) != (lower, upper):
             told.append(f"{name} is now within {number(lower)} to {number(upper)}")
+    for name, what in now.measured.items():
+        if then.measured.get(name, what) != what:
+            told.append(f"{name}: {then.measured[name]} became {what}")
     if then.levels != now.levels:
         told.append(f"coarser key levels: {', '.join(now.levels) or 'none'}")
     if then.mechanism != now.mechanism:
         told.append(f"mechanism {then.mechanism} became {now.mechanism}")
+    for what, term in now.terms.items():
+        if then.terms[what] != term:
+            told.append(f"{what}: {then.terms[what] or 'unknown'} became {term or 'unknown'}")
     if then.budget != now.budget:
         told.append(f"{_cost(then)} became {_cost(now)}")
     return told or ["the same shape: fresh rows or fresh noise"]

@@ -12,7 +12,8 @@ from saibot.platform.errors import NotFound
 from saibot.platform.shown_sketches import TooLargeToShow, shown_sketch, stored_budget, stored_header
 from saibot.platform.storage.files import FileStore
 from saibot.report.words import plan_rows
-from saibot.sketch import Sketch
+from saibot.sketch import Header, Sketch
+from saibot.sketch.header import Feature
 
 REMEMBERED = 100  # one may have a thousand features
 BUDGETS = 20_000
@@ -47,7 +48,9 @@ class SketchFacts:
     rows: int | None
     mechanism: str  # with its layout
     features: dict[str, tuple[float, float]]  # their public bounds
+    measured: dict[str, str]  # what each feature is counted in, or that it is a level or a component
     levels: tuple[str, ...]
+    terms: dict[str, str]  # what else the numbers rest on, by what it is called
     coverage: Coverage | None
 
 
@@ -91,9 +94,32 @@ def facts_of(sketch: Sketch) -> SketchFacts:
         rows=header.rows,
         mechanism=f"{plan.request.mechanism}, {plan.request.layout}" if plan else "exact",
         features={feature.name: (feature.lower, feature.upper) for feature in header.features},
+        measured={feature.name: _measured(feature) for feature in header.features},
         levels=header.key.levels if header.key else (),
+        terms=_terms(header),
         coverage=_coverage(sketch),
     )
+
+
+def _measured(feature: Feature) -> str:
+    if feature.kind == "indicator":
+        return f"whether {feature.column or feature.name} is {feature.level or feature.name}"
+    return feature.kind if feature.kind == "component" else feature.unit or "no unit"
+
+
+def _terms(header: Header) -> dict[str, str]:
+    """Without what has a place of its own in `SketchFacts`. Lists of keys are told by their version, too."""
+    parts = header.key.parts if header.key else ()
+    missing = [f"{feature.name} {feature.missing:g}" for feature in header.features if feature.missing is not None]
+    return {
+        "an individual": header.dataset.individual,
+        "neighbours": header.neighbours,
+        "rows of an individual at most": str(header.assumptions.rows_per_individual),
+        "keys": ", ".join(f"{part.domain}, version {part.version} ({part.digest[:8]})" for part in parts) or "none",
+        "preparation": "; ".join((header.preparation.kind, *header.preparation.steps)),
+        "missing cells": ", ".join(missing) or "none is filled in",
+        "source": header.source,
+    }
 
 
 def _coverage(sketch: Sketch) -> Coverage | None:
