@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from saibot.report.places import map_file
 ADDRESS = re.compile(r"https?://[\w-]+(\.[\w-]+)*(:\d+)?([/?#][^\s<>\"\\]*)?")  # no other scheme is followed from here
 MAILBOX = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 STATIC = Path(__file__).parent / "static"
+SEEN_FIRST = ("catalogue.html", "dataset.html", "result.html")  # what most visitors open, and takes longest to compile
 
 
 @cache
@@ -31,6 +33,13 @@ def pages() -> Environment:
     made.filters |= {"domain_name": domain_name, "linked": linked}
     made.globals |= {"asset": asset}
     return made
+
+
+@cache
+def compile_beforehand() -> None:
+    """So that the first visitor after a start does not wait for it. Once in a process; nobody waits for this."""
+    work = threading.Thread(target=lambda: [pages().get_template(name) for name in SEEN_FIRST], daemon=True)
+    work.start()
 
 
 def render(template: str, **context: Any) -> str:
