@@ -44,11 +44,13 @@ class Job:
             before = self.state
             try:
                 for state in self._events():
+                    _in_time(end, self.id)
+                    if state is None:  # still there
+                        continue
                     self.state = state
                     progress(state.progress.stage or state.status, state.progress.part)
                     if state.over:
                         break
-                    _in_time(end, self.id)
                 else:
                     self.refresh()
                 lost = 0
@@ -81,17 +83,17 @@ class Job:
         later = f"When it is back, `saibot searches result {self.id}` says how the search ended"
         return PlatformUnreachable(problem.message, hint=f"{later}; asking again with the same sketches costs no budget.")
 
-    def _events(self) -> Iterator[Search]:
+    def _events(self) -> Iterator[Search | None]:
         with self._wire.stream(f"/v1/searches/{self.id}/events", headers={"Accept": "text/event-stream"}) as response:
             try:
                 for document in read_events(lambda: unpacking.lines(response)):
-                    yield read_answer(Search, document)
+                    yield None if document is None else read_answer(Search, document)
             except httpx.TransportError:
                 raise PlatformUnreachable("the platform's events broke off.") from None
 
 
 def read_events(lines: Callable[[], Iterator[str]]) -> Iterator[Any]:
-    """The JSON documents of server-sent events.
+    """The JSON documents of server-sent events, and None for each line that says nothing: whoever waits can stop there.
 
     Comments, other fields and unreadable data are passed over, and a document that does not end is refused.
     """
@@ -104,7 +106,9 @@ def read_events(lines: Callable[[], Iterator[str]]) -> Iterator[Any]:
             length += len(line)
             if length > unpacking.LONGEST_EVENT:
                 raise unpacking.endless_events()
-        elif not line and data:
+        elif line or not data:
+            yield None
+        else:
             with suppress(ValueError, RecursionError):
                 yield json.loads("\n".join(data))
             data, length = [], 0

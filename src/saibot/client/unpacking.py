@@ -38,13 +38,15 @@ class _Unpacked(httpx.SyncByteStream):
 
     def __iter__(self) -> Iterator[bytes]:
         unpacker = zlib.decompressobj(_GZIP)
+        after = 0
         try:
-            for part in self._packed:
-                while part:
+            for part in self._packed:  # to its end: a connection that was not read to the end serves for nothing else
+                while part and not unpacker.eof:
                     yield unpacker.decompress(part, AT_A_TIME)
-                    part = unpacker.unconsumed_tail
-                    if unpacker.eof:
-                        return
+                    part = unpacker.unconsumed_tail or unpacker.unused_data
+                after += len(part)
+                if after > AT_A_TIME:
+                    return
         except zlib.error as problem:
             raise httpx.DecodingError(str(problem), request=self._request) from None
 

@@ -108,6 +108,23 @@ def test_it_opens_no_connection(places: dict[str, Path], family: int, kind: int)
     assert attempt(lambda: socket.socket(family, kind), **places) == "PermissionError"
 
 
+def test_it_sends_nothing_to_services_of_the_machine(places: dict[str, Path]) -> None:
+    """The log of the machine, for instance: half of a pair of sockets reaches it without being connected."""
+    assert attempt(socket.socketpair, **places) == "PermissionError"
+    address = str(places["changes"] / "log")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(address)
+        mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)  # as if it had one from before
+        with mine, other:
+            for work in (
+                lambda: mine.sendto(b"forged", address),
+                lambda: mine.sendmsg([b"forged"], [], 0, address),
+                lambda: mine.connect(address),
+                lambda: mine.bind(f"{address}-2"),
+            ):
+                assert attempt(work, **places) == "PermissionError"
+
+
 def test_it_goes_on_with_its_own_affairs(places: dict[str, Path]) -> None:
     assert attempt(lambda: os.kill(os.getpid(), 0), **places) == "done"
     assert attempt(lambda: resource.setrlimit(resource.RLIMIT_CPU, (100, 100)), **places) == "done"

@@ -14,6 +14,13 @@ _SET_FILTER, _FILTER = 22, 2  # as prctl(2) and seccomp(2) number them
 _NONE = 0x3FFFFFFF  # a processor that has no such call
 _REFUSED = {
     "socket": (41, 198),
+    # A pair of sockets needs no address, but either of them can then send to any other of this machine that has a path.
+    "socketpair": (53, 199),
+    "connect": (42, 203),
+    "bind": (49, 200),
+    "sendto": (44, 206),
+    "sendmsg": (46, 211),
+    "sendmmsg": (307, 269),
     "fork": (57, _NONE),
     "vfork": (58, _NONE),
     "execve": (59, 221),

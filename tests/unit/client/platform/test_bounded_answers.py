@@ -8,16 +8,20 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import httpx
 import pytest
 
 from saibot.client import transport, unpacking
 from saibot.client.errors import NotFound, PlatformError, PlatformUnreachable
-from saibot.client.job import read_events
+from saibot.client.job import Job, read_events
 from saibot.client.transport import Wire
+from saibot.errors import SaibotError
+from saibot.wire import Search
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -27,8 +31,13 @@ class HostilePlatform(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         answers: dict[str, Answer] = {}
+        server = self
 
         class Handler(BaseHTTPRequestHandler):
+            def setup(self) -> None:
+                super().setup()
+                server.connections += 1
+
             def do_GET(self) -> None:
                 status, headers, content = answers[self.path.partition("?")[0]]
                 self.send_response(status)
@@ -41,6 +50,7 @@ class HostilePlatform(ThreadingHTTPServer):
             def log_message(self, format: str, *args: Any) -> None: ...
 
         super().__init__(("127.0.0.1", 0), Handler)
+        self.connections = 0
         self.answers = answers
         self.address = f"http://127.0.0.1:{self.server_port}"
 
@@ -184,7 +194,8 @@ def test_events_have_an_end(hostile: HostilePlatform, wire: Wire, monkeypatch: p
         b'data: {"a": 1}\n\ndata: {"b":\r\ndata: 2}\r\n\r\ndata: ' + b"[" * 200_000 + b"\n\n",
     )
     with wire.stream("/events") as response:
-        assert list(read_events(lambda: unpacking.lines(response))) == [{"a": 1}, {"b": 2}]
+        found = [one for one in read_events(lambda: unpacking.lines(response)) if one is not None]
+        assert found == [{"a": 1}, {"b": 2}]
     hostile.answers["/events"] = (200, {}, b"data: " + b"x" * 100_000)
     monkeypatch.setattr(unpacking, "LONGEST_EVENT", 10_000)
     with pytest.raises(PlatformUnreachable, match="no end"), wire.stream("/events") as response:
@@ -193,3 +204,43 @@ def test_events_have_an_end(hostile: HostilePlatform, wire: Wire, monkeypatch: p
         hostile.answers["/events"] = (200, {}, line * 20_000)
         with pytest.raises(PlatformUnreachable, match="no end"), wire.stream("/events") as response:
             list(read_events(lambda: unpacking.lines(response)))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_one_connection_serves_for_many_answers(hostile: HostilePlatform, packed: bool) -> None:
+    text = json.dumps({"a": "x" * 2000}).encode()
+    headers = {"content-encoding": "gzip"} if packed else {}
+    hostile.answers["/v1/a"] = (200, headers, gzip.compress(text) if packed else text)
+    hostile.RequestHandlerClass.protocol_version = "HTTP/1.1"  # type: ignore[attr-defined]
+    wire = Wire(hostile.address)
+    for _ in range(5):
+        assert len(wire.json("GET", "/v1/a")["a"]) == 2000
+    assert hostile.connections == 1
+    wire.close()
+
+
+def test_what_comes_after_the_end_of_what_is_packed_is_not_waited_for(hostile: HostilePlatform, wire: Wire) -> None:
+    hostile.answers["/v1/a"] = (200, {"content-encoding": "gzip"}, gzip.compress(b'{"a": 1}') + os.urandom(4 << 20))
+    assert wire.json("GET", "/v1/a") == {"a": 1}
+
+
+def test_whoever_waits_for_a_search_stops_in_time_though_nothing_is_said_of_it() -> None:
+    said = {"id": "s1", "requester": "a", "status": "queued", "progress": {"stage": "waiting", "part": None}}
+    said |= {"created": "2026-01-01T00:00:00Z", "started": None, "finished": None, "target": "y", "error": None}
+
+    class Comments(httpx.SyncByteStream):
+        sent = 0
+
+        def __iter__(self) -> Iterator[bytes]:
+            yield b"event: progress\ndata: " + json.dumps(said).encode() + b"\n\n"
+            while self.sent < 1000:
+                self.sent += 1
+                time.sleep(0.01)
+                yield b": still here\n\n"
+
+    comments = Comments()
+    kind = {"content-type": "text/event-stream"}
+    wire = Wire("http://x", transport=httpx.MockTransport(lambda _: httpx.Response(200, headers=kind, stream=comments)))
+    with pytest.raises(SaibotError, match="still under way"):
+        Job(wire, Search.model_validate(said)).wait(timeout=0.2)
+    assert comments.sent < 500
