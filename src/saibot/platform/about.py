@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 from sqlalchemy.engine import RowMapping
 
 from saibot.platform.accounts import Caller
@@ -19,6 +19,9 @@ from saibot.platform.storage.database import Database
 from saibot.platform.storage.tables import about, datasets, terms
 from saibot.sketch import Header
 from saibot.wire import About, Dataset
+
+_Given = dict[str, tuple[set[str], set[str]]]  # by digest: terms that were looked up, and those that the sketch gives
+_NOTHING: tuple[set[str], set[str]] = set(), set()
 
 
 class SaidOfTables:
@@ -49,41 +52,63 @@ class SaidOfTables:
             raise Unusable("what is said of a dataset holds control characters.", hint="Send plain text.")
         this = (about.c.provider == row["provider"]) & (about.c.name == row["name"])
         values = {"said": said.model_dump_json(), "changed": now()}
+        given: _Given = {}
+        self._look_up(row, terms_of_said(self.of(caller, id)) - terms_of_said(said), given)  # headers take a while to read
         with self._database.holding(f"account {caller.name}"):  # who publishes no version meanwhile
-            found = self._found_by(row)
+            with self._database.read() as connection:
+                before = said_of(connection, row["provider"], row["name"])
+            gone = terms_of_said(before) - terms_of_said(said)
+            self._look_up(row, gone, given)
             with self._database.write() as connection:
                 if connection.execute(update(about).where(this).values(values)).rowcount == 0:
                     connection.execute(insert(about).values(provider=row["provider"], name=row["name"], **values))
-                self._tell(connection, found, said)
+                if before.tags != said.tags:
+                    self._show(connection, row, said)
+                self._find_by(connection, row, gone, terms_of_said(said), given)
                 self._trail.note(connection, caller.name, "describe", row["id"], {})
         return said
 
-    def _found_by(self, row: RowMapping) -> dict[int, set[str]]:
-        """What each dataset of the table is found by but for what is said beside its sketch."""
-        same = (datasets.c.provider == row["provider"]) & (datasets.c.name == row["name"])
+    def _look_up(self, row: RowMapping, gone: set[str], given: _Given) -> None:
+        """Which of the terms that go each sketch of the table gives, too; `given` has those that were looked up before."""
+        if not gone:
+            return
         with self._database.read() as connection:
-            rows = connection.execute(select(datasets.c.number, datasets.c.digest).where(same)).all()
-        found = {}
-        for number, digest in rows:
-            with suppress(NotFound):  # it is being withdrawn
-                found[number] = terms_of(self._header(digest), row["provider"])
-        return found
+            digests = set(connection.execute(select(datasets.c.digest).where(_of_table(row))).scalars())
+        for digest in digests:
+            looked_up, also = given.get(digest, (set(), set()))
+            if not gone <= looked_up:
+                with suppress(NotFound):  # it is being withdrawn
+                    also = gone & terms_of(self._header(digest), row["provider"])
+            given[digest] = gone, also
 
-    def _tell(self, connection: Connection, found: dict[int, set[str]], said: About) -> None:
-        """Lists show the tags, and find by them from now on."""
-        these = select(datasets.c.number, datasets.c.document).where(datasets.c.number.in_(found))
-        for number, text in connection.execute(these.where(datasets.c.state != "leaving").with_for_update()).all():
+    def _show(self, connection: Connection, row: RowMapping, said: About) -> None:
+        """Lists show the tags."""
+        query = select(datasets.c.number, datasets.c.document).where(_of_table(row), datasets.c.state != "leaving")
+        for number, text in connection.execute(query.with_for_update()).all():
             document = Dataset.model_validate_json(text).but(tags=said.tags).model_dump_json()
             connection.execute(update(datasets).where(datasets.c.number == number).values(document=document))
-            connection.execute(delete(terms).where(terms.c.dataset == number))
-            wanted = sorted(found[number] | terms_of_said(said))
-            connection.execute(insert(terms), [{"term": term, "dataset": number} for term in wanted])
+
+    def _find_by(self, connection: Connection, row: RowMapping, gone: set[str], new: set[str], given: _Given) -> None:
+        """What goes and what comes, and nothing else: a sketch may be found by tens of thousands of terms."""
+        query = select(datasets.c.number, datasets.c.digest).where(_of_table(row), datasets.c.state != "leaving")
+        found = connection.execute(query).all()
+        these = select(datasets.c.number).where(_of_table(row), datasets.c.state != "leaving").scalar_subquery()
+        for term in gone | new:
+            connection.execute(delete(terms).where(terms.c.term == term, terms.c.dataset.in_(these)))
+        stay = [(number, term) for number, digest in found for term in gone & given.get(digest, _NOTHING)[1]]
+        come = [(number, term) for number, _ in found for term in new]
+        if stay or come:
+            connection.execute(insert(terms), [{"term": term, "dataset": number} for number, term in (*stay, *come)])
 
     def sweep(self) -> None:
         """Forget what was said of tables that are not here any more."""
         there = select(datasets.c.number).where(datasets.c.provider == about.c.provider, datasets.c.name == about.c.name)
         with self._database.write() as connection:
             connection.execute(delete(about).where(~there.correlate(about).exists()))
+
+
+def _of_table(row: RowMapping) -> ColumnElement[bool]:
+    return (datasets.c.provider == row["provider"]) & (datasets.c.name == row["name"])
 
 
 def said_of(connection: Connection, provider: str, name: str) -> About:

@@ -37,6 +37,7 @@ from saibot.sketch import SUFFIX, PublicKey, Sketch, implausible, payload_of, si
 from saibot.wire import Dataset, Flag
 from saibot.wire.dataset import Visibility
 
+KEYS_PER_TABLE = 200  # that one table is published by: what is said of it is written to each of them
 GRACE_DAYS = 7.0  # that what has expired is kept, out of sight
 UNPROTECTED = 1e300  # where datasets are sorted by epsilon, open ones come after all others
 
@@ -92,7 +93,7 @@ class Publishing:
                 self._copies.check_not_withdrawn(connection, caller.name, payload)
                 present = self._present(connection, caller, sketch)
                 if present is None or present["digest"] != sketch.digest:
-                    self._check_quota(connection, caller, len(stored), is_new=present is None)
+                    self._check_quota(connection, caller, sketch.header.dataset.name, len(stored), is_new=present is None)
                 taken = self._is_somebody_elses(connection, caller, sketch.digest, payload)
                 signed_before = self._signer_on_file(connection, sketch.digest)
             if not taken:
@@ -198,7 +199,7 @@ class Publishing:
                 f"{header.dataset.name!r} is {present['visibility']}: a new version of it cannot be {visibility}.",
                 hint="Release it under another name, so that it is a dataset of its own.",
             )
-        self._check_quota(connection, caller, size, is_new=present is None)
+        self._check_quota(connection, caller, header.dataset.name, size, is_new=present is None)
         version = 1 if present is None else present["version"] + 1
         said = said_of(connection, caller.name, header.dataset.name)
         document = Dataset.of(
@@ -378,13 +379,19 @@ class Publishing:
             connection.execute(update(versions).where(versions.c.dataset == row["number"]).values(packed=False))
         return document
 
-    def _check_quota(self, connection: Connection, caller: Caller, size: int, *, is_new: bool) -> None:
+    def _check_quota(self, connection: Connection, caller: Caller, name: str, size: int, *, is_new: bool) -> None:
         limits = self._settings
         count = select(func.count()).select_from(datasets).where(datasets.c.provider == caller.name)
         if is_new and connection.execute(count).scalar_one() >= limits.datasets_per_provider:
             raise OverQuota(
                 f"{caller.name} has {limits.datasets_per_provider:,} datasets, the most allowed.",
                 hint="Withdraw one that is no longer needed, or ask the platform's admin for more.",
+            )
+        same_table = count.where(datasets.c.name == name)
+        if is_new and connection.execute(same_table).scalar_one() >= KEYS_PER_TABLE:
+            raise OverQuota(
+                f"{caller.name} has published the table {name} by {KEYS_PER_TABLE} keys, the most that there can be.",
+                hint="Withdraw one that is no longer needed, or give another table another name in its card.",
             )
         used = select(func.coalesce(func.sum(versions.c.bytes), 0)).where(versions.c.account == caller.name)
         if int(connection.execute(used).scalar_one()) + size > limits.bytes_per_provider:

@@ -92,3 +92,39 @@ def test_a_table_by_two_keys_is_listed_once_on_every_storage(server: Any, make_s
     (by_key,) = [json.loads(text) for text in catalog.list(NOBODY, shops, tables=True).items]
     assert by_key["key"]["name"] == "shop", "the one that fits, though another is newer"
     assert len(catalog.siblings(NOBODY, owner.account, "two-ways")) == 2
+
+
+def test_a_change_of_tags_writes_only_what_changes_and_finds_what_the_sketch_says(
+    server: Any, make_sketch: Any, verbs: Any
+) -> None:
+    owner = server.account("provider")
+    ids = [verbs.publish(owner, write_sketch(make_sketch("found-by-tags", key=key))).json()["id"] for key in ("shop", None)]
+    assert all(ids)
+
+    def found(word: str) -> int:
+        return len(owner.get("/v1/datasets", params={"q": word, "provider": owner.account}).json()["items"])
+
+    def say(*tags: str) -> None:
+        assert owner.put(f"/v1/datasets/{ids[0]}/about", json=SAID | {"tags": list(tags)}).status_code == 200
+
+    say("found", "harvest")  # a word of its name, and another
+    assert found("harvest") == 2 and found("found") == 2
+    say("autumn")
+    assert found("harvest") == 0 and found("autumn") == 2
+    assert found("found") == 2, "its name has the word, whatever the tags are"
+    say()
+    assert found("autumn") == 0 and found("found") == 2
+    shown = owner.get(f"/v1/datasets/{ids[1]}").json()
+    assert shown["tags"] == []
+
+
+def test_one_table_has_a_limited_number_of_keys(
+    server: Any, make_sketch: Any, verbs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("saibot.platform.publishing.KEYS_PER_TABLE", 1)
+    owner = server.account("provider")
+    assert verbs.publish(owner, write_sketch(make_sketch("by-many-keys"))).status_code == 201
+    refused = verbs.publish(owner, write_sketch(make_sketch("by-many-keys", key=None)))
+    assert refused.status_code >= 400 and "by 1 keys" in refused.json()["error"]["message"]
+    again = verbs.publish(owner, write_sketch(make_sketch("by-many-keys", seed=1)))
+    assert again.status_code in (200, 201), "another version of it is no further key"
