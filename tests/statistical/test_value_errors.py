@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from saibot.estimate.lookup import LevelReadings, LookupValues, level_readings, shrunk
-from saibot.estimate.value_errors import squared_errors
+from saibot.estimate.value_errors import STEPS, affordable, squared_errors
 
 NOISE = 10.0
 FEATURES = 24
@@ -52,13 +52,14 @@ CASES = [
 ]
 
 
-def test_two_errors_cover_the_means_of_keys() -> None:
+@pytest.mark.parametrize("steps", [STEPS, None], ids=["all", "at most"])
+def test_two_errors_cover_the_means_of_keys(steps: np.ndarray | None) -> None:
     """95 % of them on average, and three quarters in the worst case: where nothing but chance tells keys apart."""
     found_there = {}
     for case in CASES:
         keys, rows, spread, groups = case
         means, found, values, there = simulated(keys, rows, spread, groups=groups)
-        told = squared_errors(found, values)
+        told = squared_errors(found, values, steps)
         found_there[case] = covered((values.values - means)[there], told[there])
         assert (told >= values.posterior_variance - 1e-12).all()
     assert min(found_there.values()) > 0.75, found_there
@@ -83,3 +84,9 @@ def test_without_noise_there_is_no_error() -> None:
     counts, sums = np.array([[5.0, 2.0, 0.0]]), np.array([[1.0, -1.0, 0.0]])
     found = level_readings(counts, sums, count_sigma=0.0, sum_sigma=0.0, rows=7)
     assert not squared_errors(found, shrunk(found)).any()
+
+
+def test_what_is_gone_through_is_bounded() -> None:
+    """A visitor without an account may open the page of the largest sketch that is shown."""
+    assert affordable(200_000, 1) is STEPS and affordable(100_000, 4) is STEPS
+    assert affordable(1_000_000, 1) is None and affordable(100_000, 20) is None

@@ -21,9 +21,10 @@ from saibot.platform.shown_sketches import shown_sketch
 from saibot.platform.storage.files import FileStore
 from saibot.search.key_maps import key_id
 from saibot.search.packed_rows import own_values_and_errors
-from saibot.sketch import Feature
+from saibot.sketch import Feature, KeyDomain, Sketch
 
 REMEMBERED_BYTES = 64 << 20
+AT_ONCE = 8  # sketches that are read; whoever asks for the same one waits for it
 TIMES = " × "  # between the parts of a composite key
 
 
@@ -47,7 +48,7 @@ class FeatureByKey:
 class ValuesByKey:
     """All features of a sketch over its keys, in the order of its key domain."""
 
-    domain: str  # ids of the parts' domains, joined by `+`
+    domains: tuple[str, ...]  # ids, of each part of the key
     parts: tuple[str, ...]  # names of the key's parts
     keys: tuple[Sequence[str], ...]  # one column of texts for each part
     counts: np.ndarray  # rows of each key, as far as the noise lets anyone say
@@ -57,6 +58,11 @@ class ValuesByKey:
     def __len__(self) -> int:
         return len(self.counts)
 
+    @property
+    def domain(self) -> str:
+        """One id, or those of all parts joined by `+`, which an id may have in it, too."""
+        return "+".join(self.domains)
+
     @cached_property
     def labels(self) -> Sequence[str]:
         """A key as one text."""
@@ -65,7 +71,7 @@ class ValuesByKey:
     @cached_property
     def told(self) -> Sequence[str]:
         """The same for people: with the names of places beside their codes."""
-        columns = [key_labels(id, column) for id, column in zip(self.domain.split("+"), self.keys, strict=True)]
+        columns = [key_labels(id, column) for id, column in zip(self.domains, self.keys, strict=True)]
         named = any(one is not own for one, own in zip(columns, self.keys, strict=True))
         return [TIMES.join(key) for key in zip(*columns, strict=True)] if named else self.labels
 
@@ -107,18 +113,22 @@ class KeyValues:
     def __init__(self, files: FileStore, corpus: OpenedCorpus) -> None:
         self._files, self._corpus = files, corpus
         self._remembered: LRUCache[tuple[str, Stamp], ValuesByKey | None] = LRUCache(REMEMBERED_BYTES, getsizeof=_bytes)
+        # What a sketch says alone stays the same when the corpus changes, and takes longest.
+        self._alone: LRUCache[tuple[str, bool], _Alone] = LRUCache(REMEMBERED_BYTES, getsizeof=_bytes_alone)
         self._lock = threading.Lock()
+        self._reading = [threading.Lock() for _ in range(AT_ONCE)]
 
     def of(self, digest: str) -> ValuesByKey | None:
         """What a stored sketch says of its keys; None where it has none. Raises TooLargeToShow."""
         place = digest, self._corpus.stamp()
-        with self._lock:
-            if place in self._remembered:
-                return self._remembered[place]
-        found = self._read(*place)
-        with self._lock, suppress(ValueError):  # larger than the whole memory for them
-            self._remembered[place] = found
-        return found
+        with self._reading[hash(digest) % AT_ONCE]:
+            with self._lock:
+                if place in self._remembered:
+                    return self._remembered[place]
+            found = self._read(*place)
+            with self._lock, suppress(ValueError):  # larger than the whole memory for them
+                self._remembered[place] = found
+            return found
 
     def _read(self, digest: str, stamp: Stamp) -> ValuesByKey | None:
         sketch = shown_sketch(self._files, digest)
@@ -126,18 +136,35 @@ class KeyValues:
         if key is None:
             return None
         domain = corpus.domain_of(sketch) if corpus is not None else None
-        alone, errors = own_values_and_errors(sketch, domain)
+        alone, errors = self._read_alone(sketch, domain)
         shared = corpus.factors(key_id(key)) if corpus is not None else None
         helped = shared.improved(shared.readings(sketch, domain)) if shared is not None and shared.rank else None
         better = None if helped is None else (helped.values, helped.variance)
         return ValuesByKey(
-            domain="+".join(part.domain for part in key.parts),
+            domains=tuple(part.domain for part in key.parts),
             parts=tuple(part.name for part in key.parts),
             keys=tuple(list(map(str, column[:-1])) for column in sketch.levels[0].keys),
             counts=alone.counts[:-1],
             features=tuple(_feature(feature, i, alone, errors, better) for i, feature in enumerate(sketch.header.features)),
             factors=None if shared is None or helped is None else shared.version,
         )
+
+    def _read_alone(self, sketch: Sketch, domain: KeyDomain | None) -> _Alone:
+        place = sketch.digest, domain is not None
+        with self._lock:
+            if place in self._alone:
+                return self._alone[place]
+        found = own_values_and_errors(sketch, domain)
+        with self._lock, suppress(ValueError):
+            self._alone[place] = found
+        return found
+
+
+_Alone = tuple[LookupValues, np.ndarray]  # values, and their errors
+
+
+def _bytes_alone(found: _Alone) -> int:
+    return 4 * found[0].values.nbytes + found[1].nbytes
 
 
 def _bytes(found: ValuesByKey | None) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +19,8 @@ from saibot.platform.key_values import ValuesByKey
 from saibot.platform.pages.views.values import as_table
 from saibot.platform.service import Platform
 from saibot.search.corpus import Corpus
-from saibot.sketch import read_sketch, write_sketch
+from saibot.search.packed_rows import own_values_and_errors
+from saibot.sketch import KeyDomain, Sketch, read_sketch, write_sketch
 from tests.support.shared_tables import DOMAIN, world
 
 GOLDEN = Path(__file__).parents[2] / "contract" / "golden"
@@ -116,3 +120,35 @@ def test_places_are_found_by_their_names_and_keep_their_codes(platform: Platform
     (place,) = found.order(found.features[0], by="key", down=False, text="texas")
     assert (found.told[place], found.labels[place]) == ("TX · Texas", "TX")
     assert as_table(found).to_csv().decode("utf-8-sig").splitlines()[1].startswith("AK,"), "files have the codes"
+
+
+def test_a_sign_that_joins_the_parts_of_a_key_may_be_in_the_name_of_one(platform: Platform) -> None:
+    found = values_of(
+        platform, write_sketch(world(domain=KeyDomain.of("zip+4", ["1", "2", "3"]), name="by-zip").sketches[0])
+    )
+    assert found is not None and list(found.told) == ["1", "2", "3"] and found.domain == "zip+4"
+
+
+def test_what_a_sketch_says_alone_is_worked_out_once_whoever_publishes_beside_it(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from saibot.platform import key_values
+
+    calls: list[str] = []
+
+    def counted(sketch: Sketch, domain: KeyDomain | None) -> Any:
+        calls.append(sketch.digest)
+        time.sleep(0.1)
+        return own_values_and_errors(sketch, domain)
+
+    monkeypatch.setattr(key_values, "own_values_and_errors", counted)
+    first, second, *_ = world().sketches
+    dataset, _ = platform.accept(PROVIDER, write_sketch(first))
+    platform.shards.catch_up()
+    with ThreadPoolExecutor(6) as visitors:
+        list(visitors.map(lambda _: platform.key_values.of(dataset.digest), range(6)))
+    assert calls == [dataset.digest]
+    platform.accept(Caller("other", frozenset({"provider"}), "t-other"), write_sketch(second))
+    platform.shards.catch_up()
+    platform.key_values.of(dataset.digest)
+    assert calls == [dataset.digest]

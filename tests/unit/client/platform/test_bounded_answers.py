@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -75,6 +76,7 @@ def packed(content: bytes) -> dict[str, str]:
     return {"content-encoding": "gzip", "content-type": "application/json"}
 
 
+@cache
 def bomb(megabytes: int) -> bytes:
     return gzip.compress(b" " * (megabytes << 20), 9)
 
