@@ -6,7 +6,7 @@ import hashlib
 import stat
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
@@ -78,5 +78,15 @@ def test_a_token_revoked_while_it_is_looked_up_is_not_remembered(
     monkeypatch.setattr(platform.accounts, "_look_up", slow)
     platform.accounts.caller_of(made.token)
     monkeypatch.undo()
+    with pytest.raises(NotSignedIn, match="revoked"):
+        platform.accounts.caller_of(made.token)
+
+
+def test_whoever_is_no_admin_ends_a_stolen_token_where_no_admin_is_left(platform: Platform) -> None:
+    made = platform.accounts.create(ADMIN, "clinic", ["provider"])
+    caller = platform.accounts.caller_of(made.token)
+    with platform.database.write() as connection:  # the only admin's has expired
+        connection.execute(update(tokens).where(tokens.c.roles == "admin").values(expires="2000-01-01T00:00:00Z"))
+    platform.accounts.revoke(caller, made.id)
     with pytest.raises(NotSignedIn, match="revoked"):
         platform.accounts.caller_of(made.token)
