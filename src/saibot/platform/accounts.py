@@ -103,7 +103,7 @@ class Accounts:
         for_oneself = name is None or (name == caller.name and not caller.has("admin"))
         if not (caller.signed_in and for_oneself):
             caller.need("admin")
-        name = name or caller.name
+        name = caller.name if name is None else name
         chosen = in_order(roles)
         if not chosen or set(roles) - set(ROLES):
             raise Unusable("a token has one or more of the roles admin, provider, requester.", hint="Name them in `roles`.")
