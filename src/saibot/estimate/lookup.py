@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from saibot.errors import InvalidInput
-from saibot.estimate.totals import totals
+from saibot.estimate.totals import Totals, totals
 from saibot.estimate.tree import KeyGroups, Posterior, estimate_spread, reliability_of, row_sums, smooth
 from saibot.privacy.mechanisms.value_allocation import typical_share
 from saibot.sketch import Sketch
@@ -35,7 +35,7 @@ from saibot.sketch import Sketch
 # It matters only where the noise of the counts does.
 TYPICAL_SPREAD = 0.1
 TINY = 1e-24
-TOGETHER = 1 << 19  # values that are computed at a time
+TOGETHER = 1 << 17  # values that are computed at a time
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,9 @@ def lookup_blocks(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ()) -> 
     """The same, of a large sketch some features at a time: what is computed on the way takes far more room than they do."""
     keys = len(sketch.levels[0]) if sketch.levels else 1
     together = max(TOGETHER // keys, 1)
+    whole = totals(sketch) if sketch.levels else None
     for first in range(0, len(sketch.features), together):
-        found, outside = sketch_readings(sketch, domain_parents, features=slice(first, first + together))
+        found, outside = sketch_readings(sketch, domain_parents, features=slice(first, first + together), whole=whole)
         yield with_others(shrunk(found), found.prior[:, 0], outside)
 
 
@@ -131,16 +132,23 @@ def joined(blocks: list[LookupValues]) -> LookupValues:
 
 
 def sketch_readings(
-    sketch: Sketch, domain_parents: Sequence[np.ndarray] = (), *, features: slice = slice(None)
+    sketch: Sketch,
+    domain_parents: Sequence[np.ndarray] = (),
+    *,
+    features: slice = slice(None),
+    whole: Totals | None = None,
 ) -> tuple[LevelReadings, float]:
-    """What a keyed sketch says of the keys of its domain, and how many of its rows are outside of it."""
+    """What a keyed sketch says of the keys of its domain, and how many of its rows are outside of it.
+
+    `whole` are its totals, where they are known already: a thousand features have half a million products.
+    """
     if not sketch.levels:
         raise InvalidInput("this sketch has no key: its values cannot be looked up.", hint="Privatise it with a key.")
     m = len(sketch.features)
     used = 1 + min(len(domain_parents), len(sketch.levels) - 1)
     tables = [level.values for level in sketch.levels[:used]]
     sigma = np.array([[sketch.sigma("key", order, level=level) or 0.0 for level in range(used)] for order in (0, 1)])
-    whole = totals(sketch)
+    whole = totals(sketch) if whole is None else whole
     limits = np.array([(0.0, 1.0) if feature.kind == "indicator" else (-1.0, 1.0) for feature in sketch.header.features]).T
     prior = _prior_mean(whole.sums, whole.count, np.sqrt(whole.sums_variance), whole.count_variance**0.5, limits)
     ceiling = None

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from saibot.estimate.lookup import LevelReadings, LookupValues, joined, shrunk, sketch_readings, with_others
+from saibot.estimate.totals import totals
 from saibot.estimate.tree import KeyGroups, Smoother
 from saibot.sketch import Sketch
 
@@ -36,9 +37,10 @@ def values_and_errors(sketch: Sketch, domain_parents: Sequence[np.ndarray] = ())
     keys = len(sketch.levels[0]) if sketch.levels else 1
     together = max(TOGETHER // keys, 1)
     steps = affordable(len(sketch.features) * sum(map(len, sketch.levels)), len(sketch.levels))
+    whole = totals(sketch) if sketch.levels else None
     blocks, errors = [], []
     for first in range(0, len(sketch.features), together):
-        found, outside = sketch_readings(sketch, domain_parents, features=slice(first, first + together))
+        found, outside = sketch_readings(sketch, domain_parents, features=slice(first, first + together), whole=whole)
         inside = shrunk(found)
         squared = squared_errors(found, inside, steps)
         errors.append(np.sqrt(np.column_stack([squared, squared.max(axis=1)])))
