@@ -111,7 +111,7 @@ def _at_most(tree: Tree, spreads: list[np.ndarray], mean: np.ndarray, variance: 
     large = [_around(tree, level, spread, np.array([AT_MOST]))[0] for level, spread in enumerate(spreads)]
     smoother = Smoother(tree.weight, tree.noise, tree.up, large)
     moved = smoother.means(smoother.sweep(tree.readings)).values[0] - mean
-    return np.maximum(smoother.variances.values[0] + moved**2, variance)
+    return np.asarray(np.maximum(smoother.variances.values[0] + moved**2, variance))
 
 
 def _likelihood(tree: Tree, noise: list[np.ndarray], spreads: list[np.ndarray]) -> np.ndarray:

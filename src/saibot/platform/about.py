@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select, update
 from sqlalchemy.engine import RowMapping
 
 from saibot.platform.accounts import Caller
@@ -108,7 +108,7 @@ class SaidOfTables:
 
 
 def _of_table(row: RowMapping) -> ColumnElement[bool]:
-    return (datasets.c.provider == row["provider"]) & (datasets.c.name == row["name"])
+    return and_(datasets.c.provider == row["provider"], datasets.c.name == row["name"])
 
 
 def said_of(connection: Connection, provider: str, name: str) -> About:

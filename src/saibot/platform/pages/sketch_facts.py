@@ -118,7 +118,7 @@ def _terms(header: Header) -> dict[str, str]:
         "keys": ", ".join(f"{part.domain}, version {part.version} ({part.digest[:8]})" for part in parts) or "none",
         "preparation": "; ".join((header.preparation.kind, *header.preparation.steps)),
         "missing cells": ", ".join(missing) or "none is filled in",
-        "source": header.source,
+        "source": header.source or "not stated",
     }
 
 
