@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, exists, func, insert, select, update
 from sqlalchemy.engine import RowMapping
 
 from saibot.platform.about import said_of
@@ -57,11 +57,13 @@ class Publishing:
         copies: Copies,
         published: Callable[[], None],
         changed: Callable[[], None],
+        packed: Callable[[set[str]], set[str]],
         remove: Callable[[set[str]], None],
     ) -> None:
+        """`packed` tells which sketches are in the shards here, `remove` takes some out, here and elsewhere."""
         self._database, self._files, self._trail = database, files, trail
         self._catalog, self._settings, self._providers, self._copies = catalog, settings, providers, copies
-        self._published, self._changed, self._remove = published, changed, remove
+        self._published, self._changed, self._packed, self._remove = published, changed, packed, remove
 
     def accept(
         self,
@@ -298,10 +300,13 @@ class Publishing:
 
     def _unpack_expired(self) -> None:
         """Take out of the shards what has expired; also what an earlier call of this could not take out."""
-        query = select(datasets.c.number, datasets.c.digest).join(versions, versions.c.dataset == datasets.c.number)
-        query = query.where(datasets.c.state == "expired", versions.c.packed).distinct()
+        is_packed = exists().where(versions.c.dataset == datasets.c.number, versions.c.packed)
+        query = select(datasets.c.number, datasets.c.digest, is_packed.label("packed")).where(datasets.c.state == "expired")
         with self._database.read() as connection:
             rows = connection.execute(query).all()
+        # A server that was killed had packed some, perhaps, and not written down that it had.
+        found = self._packed({row.digest for row in rows}) if rows else set()
+        rows = [row for row in rows if row.packed or row.digest in found]
         if rows:
             self._remove(self._not_live({row.digest for row in rows}))
             with self._database.write() as connection:

@@ -139,6 +139,7 @@ class Platform:
             copies=self.copies,
             published=self._after_publishing,
             changed=self._after_changing,
+            packed=self.shards.packed,
             remove=self._remove_everywhere,
         )
         search_files = SearchFiles(settings.data / "searches", self.files if shared else None)

@@ -148,6 +148,10 @@ class Shards:
                     self._size = len(Corpus(self.folder))
             yield
 
+    def packed(self, digests: Collection[str]) -> set[str]:
+        """Those of them that are in the shards here."""
+        return set(CorpusIndex(self.folder).entries(digests))
+
     def remove(self, digests: Collection[str]) -> None:
         """Their values are in no file when this returns."""
         if not digests:

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
 from saibot.platform.backup import backup, restore
 from saibot.platform.errors import NotFound, OverQuota
 from saibot.platform.service import Platform, open_platform
+from saibot.platform.storage.tables import versions
 from saibot.search.corpus import Corpus
 from tests.campaigns.faults import clock_ahead
 from tests.support.serving import ADMIN
@@ -97,6 +99,20 @@ def test_what_expires_while_it_is_packed_is_in_no_shard_afterwards(
     platform.tidy()
     platform.shards.catch_up()
     assert Corpus(platform.shards.folder).digests == (dataset.digest,), "the clock is right again"
+
+
+def test_what_was_packed_by_a_server_that_was_killed_before_it_noted_so_goes_out_when_it_expires(
+    platform: Platform, sketches: dict[str, bytes]
+) -> None:
+    """It is in the shards, and the database does not say so. Found by `make kills`."""
+    platform.accept(PROVIDER, sketches["good"], expires=in_ten_days())
+    platform.shards.catch_up()
+    platform.shards.close()
+    with platform.database.write() as connection:
+        connection.execute(update(versions).values(packed=False))
+    with clock_ahead(400):
+        platform.tidy()
+        assert len(Corpus(platform.shards.folder)) == 0
 
 
 def test_what_has_expired_is_withdrawn_for_good_when_some_days_are_over(
