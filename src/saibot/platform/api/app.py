@@ -22,6 +22,7 @@ from saibot.platform.settings import Settings
 from saibot.wire import About, Enquire, EnquiryGrant, EnquiryRefusal, NewKey, Question
 
 THREADS = 12  # that answer requests: more would only wait for each other
+BODIES = 4  # of one account that come in at a time
 PAGES = "saibot.platform.pages"
 SENT = (About, Enquire, EnquiryGrant, EnquiryRefusal, NewKey, Question, TokenRequest)  # bodies that routes read themselves
 
@@ -44,6 +45,7 @@ def app_of(platform: Platform) -> FastAPI:
     app = FastAPI(title="Saibot", version=__version__, docs_url=None, redoc_url=None, lifespan=life)
     app.state.platform = platform
     app.state.large, app.state.shown = Shares(1), Shares(1)  # large files that are taken in, and that are shown
+    app.state.bodies = Shares(BODIES)
     errors.add_to(app)
     app.add_middleware(Guard, platform=platform)
     for module in (tokens, providers, domains, datasets, enquiries, factors, searches, operations):

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.5
 HEAD_BYTES = 64 << 10
 LEAST_RATE = 1000  # bytes a second of a body, or of an answer that is being read: below that, patience ends
+SAVED_SECONDS = 60.0  # that a fast beginning of a body may buy for a slow rest
+SLICE = 16 << 10  # bytes that are looked at together: what they ask for is counted before the next
+PIPELINED = 16  # requests of one connection that wait for the answer to another
 LINGER_SECONDS = 1.0  # that one who is refused has to send a head, so that it hears why
 LINGERING = 32  # of an address: those beyond are cut off at once
 _PROBLEMS = {
@@ -33,6 +36,7 @@ _PROBLEMS = {
     "crowded": (429, "this address has as many connections as the platform allows.", "Close some, and try again."),
     "slow_head": (408, "the head of the request did not come to its end in time.", "Send it at once."),
     "slow_body": (408, "the body of the request came too slowly.", "Send it again, over a faster network."),
+    "pipelined": (429, "too many requests were sent without waiting for answers.", "Wait for some answers."),
     "large_head": (431, f"the head of the request has more than {HEAD_BYTES:,} bytes.", "Send fewer or shorter headers."),
 }
 
@@ -102,7 +106,8 @@ class GuardedConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.network = network_of(self.client[0]) if self.client else ""
-        self._waits_for, self._since, self._bytes = "head", self.loop.time(), 0
+        self._patient_until = 0.0
+        self._wait_for("head")
         self._unread: tuple[float, int] | None = None  # since when an answer lies here, and how much of it
         self.refused = self.guard.enter(self)
         if self.refused is not None and not self.guard.may_linger(self):
@@ -116,12 +121,22 @@ class GuardedConnection(HttpToolsProtocol):
         if self.refused is not None:
             self._say(self.refused)
             return
+        for first in range(0, len(data), SLICE):
+            if self.transport.is_closing():
+                return
+            self._take(data[first : first + SLICE])
+
+    def _take(self, data: bytes) -> None:
         if self._waits_for == "nothing" and self.cycle is not None and self.cycle.response_complete:
             self._wait_for("head")  # bytes between two requests are no request yet
         self._bytes += len(data)
+        self._patient_until = min(self._patient_until + len(data) / LEAST_RATE, self._patience() + SAVED_SECONDS)
         super().data_received(data)
         if self._waits_for == "head" and self._bytes > HEAD_BYTES:
             self._say("large_head")
+        elif len(self.pipeline) > PIPELINED:
+            self.pipeline.clear()
+            self._cut_off("pipelined")
 
     def on_message_begin(self) -> None:
         self._wait_for("head")
@@ -151,8 +166,8 @@ class GuardedConnection(HttpToolsProtocol):
             self._say("slow_head")
         elif self._waits_for == "body":
             if self.flow.read_paused:  # it is we who do not take more
-                self._since += LOOK_SECONDS
-            elif now > self._since + self.guard.settings.patience_seconds + self._bytes / LEAST_RATE:
+                self._patient_until += LOOK_SECONDS
+            elif now > self._patient_until:
                 self._say("slow_body")
         self._look_at_answer(now)
 
@@ -171,6 +186,11 @@ class GuardedConnection(HttpToolsProtocol):
 
     def _wait_for(self, what: str) -> None:
         self._waits_for, self._since, self._bytes = what, self.loop.time(), 0
+        self._patient_until = self._patience()
+
+    def _patience(self) -> float:
+        """Until when somebody may be silent who has just said something."""
+        return float(self.loop.time() + self.guard.settings.patience_seconds)
 
     def _say(self, why: str) -> None:
         """Answer that it ends here, where no other answer is under way, and end it."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from saibot.platform.api.headers import plain_headers
 from saibot.platform.api.shares import Shares
 from saibot.platform.audit_log import REFUSED, REFUSED_SIGN_IN, REFUSED_TOKEN
 from saibot.platform.errors import TooLarge, TooManyAtOnce, error_document
@@ -37,6 +38,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope["headers"] = plain_headers(scope["headers"])
         request_id = secrets.token_hex(8)
         started = time.perf_counter()
         status = 0

@@ -14,19 +14,17 @@ from fastapi import APIRouter, Request
 from fastapi import Path as Named
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import Response, StreamingResponse
-from starlette.datastructures import FormData, UploadFile
-from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from saibot.platform.accounts import Caller
 from saibot.platform.api import schemas
 from saibot.platform.api.answers import documented, json_answer, page_answer
 from saibot.platform.api.asking import Asking, Cursor, Here, Limit
+from saibot.platform.api.forms import MULTIPART, file_of, sketches_of
 from saibot.platform.api.tokens import SECURED
-from saibot.platform.api.uploads import copied, large_turn
-from saibot.platform.errors import TooLarge, Unusable, WrongMediaType
+from saibot.platform.api.uploads import body_turn, large_turn
+from saibot.platform.errors import Unusable, WrongMediaType
 from saibot.platform.pagination import read_cursor
-from saibot.platform.reading import LARGE
 from saibot.platform.service import Platform
 from saibot.wire import InvalidOption, Question, Result, Search
 
@@ -63,10 +61,10 @@ _EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
 async def submit(request: Request, caller: Asking, here: Here) -> Response:
     """A form with the request's sketches and options. The search runs in the background; the answer says how to watch it."""
     caller.need("requester")
-    if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
-        raise WrongMediaType("a search is sent as multipart/form-data.", hint="Fields: train, options, optionally test.")
+    if not request.headers.get("content-type", "").lower().startswith(MULTIPART):
+        raise WrongMediaType(f"a search is sent as {MULTIPART}.", hint="Fields: train, options, optionally test.")
     with ExitStack() as held:
-        train, test, question = await _form(request, here, held)
+        train, test, question = await _form(request, caller, here, held)
         async with AsyncExitStack() as turn:
             if isinstance(train, Path) or isinstance(test, Path):
                 await turn.enter_async_context(large_turn(request, caller))
@@ -147,30 +145,18 @@ class EventStream(StreamingResponse):
 # ------------------------------------------------------------------------------------------------ inside
 
 
-async def _form(request: Request, here: Platform, held: ExitStack) -> tuple[bytes | Path, bytes | Path | None, Question]:
-    try:
-        async with request.form(max_files=2, max_fields=4, max_part_size=1 << 20) as form:
-            train = await _file(form, "train", here, held)
-            test = await _file(form, "test", here, held) if "test" in form else None
-            text = form.get("options")
-    except HTTPException:
-        raise Unusable("the form cannot be read.", hint="Send multipart/form-data with train, options, test.") from None
+async def _form(
+    request: Request, caller: Caller, here: Platform, held: ExitStack
+) -> tuple[bytes | Path, bytes | Path | None, Question]:
+    async with body_turn(request, caller), sketches_of(request, here) as form:
+        train, test = await file_of(form, "train", here, held), await file_of(form, "test", here, held)
+        text = form.get("options")
     if train is None or not isinstance(text, str):
         raise Unusable("a search needs the file `train` and the field `options`.", hint="/docs shows the form.")
     try:
         return train, test, Question.read(text)
     except InvalidOption as problem:
         raise Unusable(f"options: {problem.message}", hint="/docs shows them: see Question.") from None
-
-
-async def _file(form: FormData, name: str, here: Platform, held: ExitStack) -> bytes | Path | None:
-    part, limit = form.get(name), here.settings.max_upload_bytes
-    if not isinstance(part, UploadFile):
-        return None
-    size = part.size or 0
-    if size > limit:
-        raise TooLarge(f"{name} has more than {limit:,} bytes, the most allowed.", hint="Send a smaller sketch.")
-    return await part.read() if size <= LARGE else await run_in_threadpool(copied, part.file, here.incoming, held)
 
 
 async def _events_of(here: Platform, caller: Caller, id: str, search: Search) -> AsyncIterator[str]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cached_property
 from typing import Any
 
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
-from starlette.formparsers import FormParser, MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from saibot.platform.accounts import NOBODY, Caller
-from saibot.platform.errors import NotSignedIn, TooLarge, Unusable
+from saibot.platform.api.forms import form_of, sketches_of
+from saibot.platform.api.uploads import body_turn
+from saibot.platform.errors import NotSignedIn
 from saibot.platform.limits import Kind
 from saibot.platform.pages import session
 from saibot.platform.pages.guides import guide_to
@@ -22,7 +24,6 @@ from saibot.platform.pages.render import render
 from saibot.platform.pages.static_files import vega_address
 from saibot.platform.service import Platform
 
-FORM_BYTES = 64 * 1024
 DONE = {  # what a page says after a form was sent; the address names the message, never its words
     "signed-in": "You are signed in.",
     "signed-out": "You are signed out.",
@@ -97,32 +98,23 @@ class Visit:
 
     # -------------------------------------------------------------------------------------------- forms
 
-    async def form(self, *, most: int = FORM_BYTES) -> FormData:
-        """The fields of a form from this very visitor; `most` bounds the bytes that are read."""
-        session.check_origin(self.request)
-        kind = self.request.headers.get("content-type", "").partition(";")[0]
-        parser: FormParser | MultiPartParser
-        if kind == "multipart/form-data":
-            parser = MultiPartParser(self.request.headers, self._bounded(most), max_files=4, max_fields=100)
-            parser.spool_max_size = most  # in memory: a table sent by mistake must not touch the disk
-        elif kind == "application/x-www-form-urlencoded":
-            parser = FormParser(self.request.headers, self._bounded(most))
-        else:
-            raise Unusable("this is not a form.", hint="Send it from the page.")
-        try:
-            fields = await parser.parse()
-        except MultiPartException:
-            raise Unusable("the form arrived damaged.", hint="Send it again.") from None
-        session.check_code(self.request, fields.get(session.FIELD))
-        return fields
+    async def form(self) -> FormData:
+        """The fields of a form without files from this very visitor."""
+        async with self._checked(form_of(self.request)) as fields:
+            return fields
 
-    async def _bounded(self, most: int) -> Any:
-        read = 0
-        async for chunk in self.request.stream():
-            read += len(chunk)
-            if read > most:
-                raise TooLarge(f"this is more than the {most:,} bytes that are accepted.", hint="Send less.")
-            yield chunk
+    @asynccontextmanager
+    async def sketches(self) -> AsyncIterator[FormData]:
+        """The form of a search from this very visitor, while its files are there."""
+        async with body_turn(self.request, self.caller), self._checked(sketches_of(self.request, self.platform)) as fields:
+            yield fields
+
+    @asynccontextmanager
+    async def _checked(self, form: AbstractAsyncContextManager[FormData]) -> AsyncIterator[FormData]:
+        session.check_origin(self.request)
+        async with form as fields:
+            session.check_code(self.request, fields.get(session.FIELD))
+            yield fields
 
 
 def _csrf_field(secret: str) -> Callable[[], Markup]:

@@ -113,6 +113,13 @@ def test_signing_in_leads_to_this_site_only(browser: httpx.Client, token: str, n
     assert sign_in(browser, token, next).headers["location"] == "/?done=signed-in"
 
 
+@pytest.mark.parametrize("charset", ["punycode", "undefined"])
+def test_a_form_of_anybody_chooses_no_codec(browser: httpx.Client, charset: str) -> None:
+    body = b'--x\r\nContent-Disposition: form-data; name="token"\r\n\r\n2n7c' + b"a" * 30_000 + b"\r\n--x--\r\n"
+    kind = f"multipart/form-data; boundary=x; charset={charset}"
+    assert browser.post("/sign-in", content=body, headers={"Content-Type": kind}).status_code == 415
+
+
 @pytest.mark.parametrize("path", ["/sign-out", "/ask", "/searches/s1/cancel", "/datasets/d1/withdraw", "/tokens/t1/revoke"])
 def test_every_form_needs_the_code_of_its_own_session(
     browser: httpx.Client, token: str, path: str, app: AppTransport

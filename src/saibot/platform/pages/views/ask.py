@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
-from contextlib import AsyncExitStack
-from pathlib import PurePath
+from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path, PurePath
 from typing import Any
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
 from saibot.errors import SaibotError
-from saibot.platform.api.shares import Shares
+from saibot.platform.api.forms import file_of
 from saibot.platform.api.uploads import large_turn
-from saibot.platform.errors import TooLarge, TooManyRequests, Unusable, status_of
-from saibot.platform.pages.visit import FORM_BYTES, Visit, in_thread
-from saibot.platform.reading import LARGE
+from saibot.platform.errors import TooManyRequests, Unusable, status_of
+from saibot.platform.pages.visit import Visit, in_thread
 from saibot.platform.validation import MAGIC
 from saibot.search.rankings import RANKINGS
 from saibot.wire import InvalidOption, Question
 
-FORM_SECONDS = 60.0
 NUMBERS = {"steps": "Most steps", "confidence": "Confidence", "shown": "Candidates shown"}
 CHECKS = {
     "joins": "New columns",
@@ -56,18 +53,27 @@ def show(visit: Visit) -> Response:
 
 async def send(visit: Visit) -> Response:
     visit.need("requester")
-    limit = visit.platform.settings.max_upload_bytes
-    fields = await _fields(visit, 2 * limit + FORM_BYTES)
-    asked: dict[str, Any] = {name: str(fields.get(name, "")).strip() for name in ("target", "providers", *NUMBERS, "rank")}
-    for name in CHECKS:
-        asked[name] = CHECKED.get(name, True) if name in fields else UNCHECKED.get(name, False)
+    with ExitStack() as held:
+        async with visit.sketches() as fields:
+            asked: dict[str, Any] = {
+                name: str(fields.get(name, "")).strip() for name in ("target", "providers", *NUMBERS, "rank")
+            }
+            for name in CHECKS:
+                asked[name] = CHECKED.get(name, True) if name in fields else UNCHECKED.get(name, False)
+            try:
+                train = await _sketch(visit, fields, "train", held)
+                test = await _sketch(visit, fields, "test", held)
+            except SaibotError as problem:
+                return _form(visit, asked, problem=problem, status=status_of(problem))
+        return await _submit(visit, asked, train, test)
+
+
+async def _submit(visit: Visit, asked: dict[str, Any], train: bytes | Path | None, test: bytes | Path | None) -> Response:
     try:
-        train = await _sketch(fields, "train", limit)
         if train is None:
             raise Unusable("choose the training sketch.", hint="`saibot privatize` makes it.")
-        test = await _sketch(fields, "test", limit)
         async with AsyncExitStack() as turn:
-            if len(train) + len(test or b"") > LARGE:
+            if isinstance(train, Path) or isinstance(test, Path):
                 await turn.enter_async_context(large_turn(visit.request, visit.caller))
             search = await in_thread(visit.platform.submit, visit.caller, train, test, _question(asked))
     except TooManyRequests:
@@ -75,21 +81,6 @@ async def send(visit: Visit) -> Response:
     except SaibotError as problem:
         return _form(visit, asked, problem=problem, status=status_of(problem))
     return visit.go(f"/searches/{search.id}")
-
-
-async def _fields(visit: Visit, most: int) -> FormData:
-    """Files of a form stay in memory until they are known to be no tables. So large forms are taken one at a time."""
-    size = visit.request.headers.get("content-length", "")
-    if size.isdecimal() and int(size) <= LARGE:
-        return await visit.form(most=most)
-    shares: Shares = visit.request.app.state.large
-    async with shares.of(f"form of {visit.caller.name}"), shares.of("forms"):
-        try:
-            async with asyncio.timeout(FORM_SECONDS):
-                return await visit.form(most=most)
-        except TimeoutError:
-            hint = "Send it with `saibot search`, which has more time."
-            raise Unusable("the form took too long to arrive.", hint=hint, code="slow_body") from None
 
 
 def _form(visit: Visit, asked: dict[str, Any], *, problem: SaibotError | None = None, status: int = 200) -> Response:
@@ -109,18 +100,12 @@ def _form(visit: Visit, asked: dict[str, Any], *, problem: SaibotError | None = 
     )
 
 
-async def _sketch(fields: FormData, name: str, limit: int) -> bytes | None:
-    part = fields.get(name)
-    if not isinstance(part, UploadFile) or not (part.filename or part.size):
-        return None
-    content = await part.read(limit + 1)
-    await part.close()
-    if len(content) > limit:
-        raise TooLarge(
-            f"the sketch has more than {limit:,} bytes, the most allowed.", hint="Release fewer features or keys."
-        )
-    if not content.startswith(MAGIC):
-        raise NotASketch(PurePath(part.filename or "TABLE").name[:100])
+async def _sketch(visit: Visit, fields: FormData, name: str, held: ExitStack) -> bytes | Path | None:
+    content = await file_of(fields, name, visit.platform, held)
+    if isinstance(content, bytes) and not content.startswith(MAGIC):
+        part = fields[name]
+        named = part.filename if isinstance(part, UploadFile) else None
+        raise NotASketch(PurePath(named or "TABLE").name[:100])
     return content
 
 
