@@ -157,3 +157,16 @@ def test_columns_that_share_their_bytes_are_refused_before_they_are_copied() -> 
     assert len(content) < 100_000
     with pytest.raises(pa.ArrowInvalid, match="larger than its file"):
         read_arrow(pa.py_buffer(content), columns=1000)
+
+
+@pytest.mark.parametrize("padding", [" " * 100_000, "_" * 100_000, "0" * 100_000])
+@pytest.mark.parametrize("field", ["budget", "spent", "bound_squared"])
+def test_a_price_is_no_longer_than_numbers_are_written(field: str, padding: str) -> None:
+    """A Decimal reads them all as 1, and the text of it is in every list of the catalogue."""
+    document = opened(content_of("v2-lookup-levels"))[0]
+    place = ("bound_squared",) if field == "bound_squared" else (field, "epsilon")
+    text: object = document[field]
+    if isinstance(text, dict):
+        text = text["epsilon"]
+    padded = f"0{text}".replace("0", f"0{padding}", 1) if padding[0] != " " else f"{text}{padding}"
+    assert refused(forge(content_of("v2-lookup-levels"), set_at(*place, to=padded)))

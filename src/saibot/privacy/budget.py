@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal, Inexact, InvalidOperation, localcontext
 
@@ -9,6 +10,7 @@ from saibot.errors import InvalidBudget
 
 # Sums of budgets are exact or an error; only `share`, which has to divide, rounds, and it rounds down.
 EXACT = Context(prec=120, traps=[Inexact, InvalidOperation])
+_WRITTEN = re.compile(r"[+-]?([0-9.]{1,60}(e[+-]?[0-9]{1,9})?|inf|infinity|s?nan)", re.IGNORECASE | re.ASCII)
 _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 
 
@@ -16,6 +18,8 @@ def exact_decimal(value: Decimal | str | int, *, name: str) -> Decimal:
     """Read a number as written; floats are refused, because 0.1 is not the float nearest to it."""
     if isinstance(value, bool) or not isinstance(value, Decimal | str | int):
         raise InvalidBudget(f"{name} must be a decimal string such as '0.1', not {type(value).__name__}.")
+    if isinstance(value, str) and not _WRITTEN.fullmatch(value):  # Decimal reads "1" with a million blanks in it as 1
+        raise InvalidBudget(f"{name} must be a decimal number such as '1' or '1e-6', of 80 letters at most.")
     try:
         number = Decimal(value)
     except InvalidOperation:

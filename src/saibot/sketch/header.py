@@ -42,7 +42,9 @@ Hex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Whole = Annotated[int, Field(ge=0, lt=2**63)]  # what databases and columns of integers can hold
 Counting = Annotated[int, Field(ge=1, lt=2**63)]
 TypeName = Literal["numeric", "integer", "truth", "category", "text", "date", "time"]
-Price = dict[Literal["epsilon", "delta"], str]  # decimal texts
+# As numbers are written, and no longer: a Decimal reads "1" with a million blanks or underscores as 1, too.
+Decimals = Annotated[str, StringConstraints(max_length=80, pattern=r"^[+-]?[0-9.]+([eE][+-]?[0-9]+)?$")]
+Price = dict[Literal["epsilon", "delta"], Decimals]
 Short = Annotated[str, StringConstraints(max_length=100)]
 LARGEST: Final = 1e20  # of a bound, in its unit
 SCALES: Final = (1 / LARGEST, LARGEST)  # fourth powers of the quotient of two scales, times a count, are still numbers
@@ -147,8 +149,8 @@ class Assumptions(Part):
 class Types(Part):
     """The types that the card declares, by the names that it gives to features and to parts of keys."""
 
-    features: dict[Label, TypeName] = Field(default_factory=dict)
-    keys: dict[Label, TypeName] = Field(default_factory=dict)
+    features: dict[Label, TypeName] = Field(default_factory=dict, max_length=MAX_FEATURES)
+    keys: dict[Label, TypeName] = Field(default_factory=dict, max_length=MAX_KEY_PARTS)
 
 
 class Signature(Part):
@@ -179,7 +181,7 @@ class Header(Part):
     budget: Price  # of the whole release, bought preparation included
     neighbours: Neighbours = Field(strict=False)
     invariants: dict[Literal["rows"], Whole]  # public under the neighbouring relation: n, or nothing
-    bound_squared: str
+    bound_squared: Decimals
     plan: dict[str, Any]
     grid_bits: int = Field(ge=1, le=15)
     model: Literal["central", "local"] = "central"
