@@ -18,7 +18,7 @@ def moments_of_sketch(sketch: Sketch, *, level: int = 0) -> Moments:
     m = len(sketch.features)
     if sketch.levels:
         values = sketch.levels[level].values
-        counts, sums = values[:, 0], values[:, 1 : 1 + m]
+        counts, sums = values[:, 0].copy(), values[:, 1 : 1 + m]  # one column should not keep all others in memory
         count_noise = np.full(len(values), sketch.sigma("key", 0, level=level) or 0.0)
         sum_noise = np.full(len(values), sketch.sigma("key", 1, level=level) or 0.0)
     else:

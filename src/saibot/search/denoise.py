@@ -30,8 +30,7 @@ def training_state(moments: Moments, target: str) -> State:
 def steadied(moments: Moments, target: str) -> Moments:
     """The same moments with per-key sums of own features drawn to what the whole table says of them, and their noise as it
     is then."""
-    noise = moments.sum_noise**2
-    if not noise.any():
+    if not moments.sum_noise.any():
         return moments
     counts = smoothed_counts(moments)
     weight = counts**2 / max(float(np.mean(counts**2)), 1e-300)
@@ -41,9 +40,10 @@ def steadied(moments: Moments, target: str) -> Moments:
             continue
         centre = counts * float(moments.means[i])
         excess = moments.sums[:, i] - centre
-        spread = max(float(np.mean(excess**2 - noise[:, i])), 0.0)
-        sure = float(np.sum(_reliability(spread * weight, noise[:, i]) ** 2))
-        told = _reliability(spread * weight * sure / (sure + 4), noise[:, i])
+        noise = moments.sum_noise[:, i] ** 2
+        spread = max(float(np.mean(excess**2 - noise)), 0.0)
+        sure = float(np.sum(_reliability(spread * weight, noise) ** 2))
+        told = _reliability(spread * weight * sure / (sure + 4), noise)
         sums[:, i] = centre + told * excess
         left[:, i] *= np.sqrt(told)
     return replace(moments, sums=sums, sum_noise=left)

@@ -105,6 +105,11 @@ class Moments:
     def exact(self) -> bool:
         return not (self.sum_noise.any() or self.count_noise.any() or self.product_noise.any())
 
+    @property
+    def _noise_is_of_keys(self) -> bool:
+        """Whether the noise of sums is the same for all features, and there only once."""
+        return self.sum_noise.shape[1] > 0 and self.sum_noise.strides[1] == 0
+
     @cached_property
     def means(self) -> np.ndarray:
         mean: np.ndarray = self.total / max(self.count, 1.0)
@@ -273,7 +278,7 @@ class Moments:
             sums=self.sums[:, chosen],
             products=self.products[square],
             total=self.total[chosen],
-            sum_noise=self.sum_noise[:, chosen],
+            sum_noise=self.sum_noise[:, 0] if self._noise_is_of_keys else self.sum_noise[:, chosen],
             product_noise=self.product_noise[square],
             total_noise=self.total_noise[chosen],
             key_products=None if self.key_products is None else self.key_products[keyed],
@@ -286,6 +291,8 @@ class Moments:
 
     def onto(self, index: np.ndarray, size: int) -> Moments:
         """The same rows grouped by a coarser key: `index` gives every key its place among `size`."""
+        if size == len(self) and np.array_equal(index, np.arange(size)):
+            return self
         products = error = None
         if self.key_products is not None and self.key_product_noise is not None:
             products = grouped(self.key_products, index, size)
