@@ -1,4 +1,4 @@
-"""The page of a dataset says by which keys its table is there, and what its whole account has cost."""
+"""The page of a dataset says by which keys its table is there; this and the pages of its provider, what its account has cost."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import re
 from pathlib import Path
 
 import httpx
+import pytest
 
 from saibot.client.in_process import running
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
 from saibot.platform.api.app import app_of
+from saibot.platform.pages.views import provider as provider_page
 from saibot.platform.service import open_platform
+from tests.support.serving import ADMIN, signed_in
 
 GOLDEN = Path(__file__).parents[3] / "contract" / "golden"
 
@@ -28,9 +31,34 @@ def test_a_page_tells_the_other_keys_and_the_total_where_the_sketch_says_so(tmp_
             return " ".join(html.unescape(re.sub("<[^>]+>", " ", client.get(f"/datasets/{id}").text)).split())
 
         old = page("semiring-composite")
-        assert "Budget ε 1" in old and "together have cost" not in old and "also by" not in old
+        assert "Budget ε 1" in old and "of this account" not in old and "also by" not in old
         first = page("v2-lookup-levels")
         assert "also by port_weekday" in first
-        assert "all sketches of this account together have cost ε 1, δ 10⁻⁶" in first
+        assert "sketches of this account together" not in first, "it is the only one so far"
         second = page("v2-semiring-composite")
-        assert "also by day" in second and "together have cost ε 1.46, δ 10⁻⁶" in second
+        assert "also by day" in second and "sketches of this account together: ε 1.46, δ 10⁻⁶" in second.replace("\u00a0", " ")
+
+
+def test_the_pages_of_a_provider_have_one_number_for_what_a_table_has_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform = open_platform(Settings(data=tmp_path / "data", accept_unsafe=True, workers=1, log_level="error"))
+    token = platform.accounts.create(ADMIN, "clinic", ["provider"]).token
+    for name in ("v2-lookup-levels", "v2-semiring-composite", "union-laplace"):
+        platform.accept(platform.accounts.caller_of(token), (GOLDEN / f"{name}.saibot").read_bytes())
+    with running(app_of(platform)) as transport:
+        client = httpx.Client(transport=transport, base_url="http://platform.example")
+        client.cookies.set("saibot_session", signed_in(client, token))
+
+        def page(address: str) -> str:
+            return " ".join(html.unescape(re.sub("<[^>]+>", " ", client.get(address).text)).split())
+
+        own = page("/budget")
+        assert "ε 2.46 in all by your ledger, and releases that it does not name, at δ 10⁻⁶" in own
+        assert "The budgets below come to ε 3, δ 2×10⁻⁶ if simply added" in own
+        public = page("/providers/clinic")
+        assert "ε 2.46 in all by its provider's ledger" in public and "Spent in total ε 2.46" in public
+        monkeypatch.setattr(provider_page, "MOST", 1)
+        public = page("/providers/clinic")
+        assert "Spent on those listed" in public and "Spent in total" not in public
+        assert "3 sketches published here. The first 1 are listed" in public and "Sketches 3" in public
