@@ -62,7 +62,10 @@ def test_a_requester_signs_in_asks_watches_and_takes_the_result_along(
         {"name": "rows.csv", "mimeType": "text/csv", "buffer": b"day,arr_delay\n2013-01-01,5\n"}
     )
     expect(page.locator("#train-told")).to_contain_text("was not sent")
-    expect(page.locator("#train-told")).to_contain_text("saibot privatize rows.csv")
+    expect(page.locator("#train-instead code")).to_have_text(
+        "saibot privatize rows.csv --card CARD.toml --key KEY --epsilon 1"
+    )
+    expect(page.locator("#train-instead").get_by_role("button", name="Copy")).to_be_visible()
     page.get_by_label("Training sketch").set_input_files(site.sketches / "train.saibot")
     expect(page.locator("#train-told")).to_contain_text("arr_delay, dep_delay, distance, by day")
     page.get_by_label("Held-out sketch").set_input_files(site.sketches / "test.saibot")
@@ -149,7 +152,7 @@ def test_a_wrong_target_is_named_and_what_was_typed_stays(visit: Open, watch: An
 def test_a_provider_sees_its_budget_and_withdraws_after_confirming(visit: Open, site: Any) -> None:
     site.publish("newcomer", "dl")
     page = visit("/budget", user="newcomer")
-    expect(page.get_by_text("ε 1", exact=True)).to_be_visible()
+    expect(page.get_by_text("ε 0.88", exact=True)).to_be_visible()  # by the ledger, at its larger δ
     page.get_by_role("link", name="newcomer").click()
     expect(page.get_by_text("this one")).to_be_visible()
     page.get_by_role("link", name="Budget").click()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -33,6 +34,7 @@ except ImportError as problem:
     raise missing(problem) from None
 
 OWN = "saibot.report"
+WHOLE = 40  # letters of a word that stays on one line
 FILTERS = (
     "number",
     "signed",
@@ -63,7 +65,7 @@ def environment(package: str = OWN) -> Environment:
     )
     made.filters |= {name: getattr(format, name) for name in FILTERS}
     made.filters |= {name: _without_break(getattr(format, name)) for name in ("percent", "with_error")}
-    made.filters |= {"data": data_block, "drawn": _drawn, "unbroken": format.unbroken}
+    made.filters |= {"data": data_block, "drawn": _drawn, "unbroken": format.unbroken, "whole_words": whole_words}
     made.globals |= {"version": __version__, "offline": False}
     return made
 
@@ -72,6 +74,14 @@ def data_block(document: Any) -> Markup:
     """JSON for a `<script type="application/json">`, in which no text can end the element or open a comment."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def whole_words(text: str) -> Markup:
+    """Text to copy, whose lines end at blanks: a browser would end one behind the hyphens of `--card`, too. Long words, such
+    as addresses, may still be broken."""
+    parts = re.split(r"(\s+)", text)
+    whole = Markup("<span>{}</span>")
+    return Markup("").join(whole.format(part) if "-" in part and len(part) <= WHOLE else part for part in parts)
 
 
 def _without_break(told: Callable[..., str]) -> Callable[..., str]:
