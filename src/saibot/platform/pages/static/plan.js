@@ -2,6 +2,7 @@
 
 const form = document.querySelector("form[data-plan]");
 const answer = document.getElementById("expected");
+const problem = document.getElementById("problem");
 let waiting = null;
 let asked = 0;
 
@@ -59,5 +60,12 @@ async function load() {
   const found = await response.json();
   history.replaceState(null, "", `/plan?${query}`);
   answer.innerHTML = found.html;
+  problem.innerHTML = found.problem;
+  for (const field of form.elements) {
+    if (field.name && field.name === found.field) {
+      field.setAttribute("aria-invalid", "true");
+      field.setAttribute("aria-errormessage", "problem");
+    } else if (field.name) field.removeAttribute("aria-invalid");
+  }
   dispatchEvent(new Event("saibot:redraw"));
 }
