@@ -62,3 +62,32 @@ def test_the_pages_of_a_provider_have_one_number_for_what_a_table_has_cost(
         public = page("/providers/clinic")
         assert "Spent on those listed" in public and "Spent in total" not in public
         assert "3 sketches published here. The first 1 are listed" in public and "Sketches 3" in public
+
+
+def test_asking_from_a_dataset_says_what_for_and_what_it_takes(tmp_path: Path) -> None:
+    platform = open_platform(Settings(data=tmp_path / "data", accept_unsafe=True, workers=1, log_level="error"))
+    provider = Caller("clinic", frozenset({"provider"}), "t")
+    token = platform.accounts.create(ADMIN, "ana", ["requester"]).token
+    keyed, plain = (
+        platform.accept(provider, (GOLDEN / f"{name}.saibot").read_bytes(), visibility=seen)[0].id
+        for name, seen in (("v2-lookup-levels", "public"), ("union-laplace", "restricted"))
+    )
+    with running(app_of(platform)) as transport:
+        client = httpx.Client(transport=transport, base_url="http://platform.example")
+
+        def page(address: str) -> str:
+            return " ".join(html.unescape(re.sub("<[^>]+>", " ", client.get(address).text)).split())
+
+        assert f'href="/ask?dataset={keyed}"' in client.get(f"/datasets/{keyed}").text
+        assert f"/sign-in?next=/ask%3Fdataset%3D{keyed}" in client.get(f"/ask?dataset={keyed}").text
+        assert "For:" not in page(f"/ask?dataset={plain}"), "nobody is told of what is not for them"
+        assert "For:" not in page("/ask") and "For:" not in page("/ask?dataset=nowhere")
+        client.cookies.set("saibot_session", signed_in(client, token))
+        told = page(f"/ask?dataset={keyed}")
+        assert "For: Flüge, erfunden by day Your table needs a column with days" in told
+        assert "No sketch of your table yet? Make one first" in told and "--part train --key day" in told
+        assert "its rows are added to yours" in page(f"/ask?dataset={plain}")
+        code = re.search(r'name="csrf" value="([0-9a-f]+)"', client.get("/ask").text)
+        fields = {"csrf": code[1] if code else "", "dataset": keyed, "target": "delay"}
+        refused = client.post("/ask", data=fields, files={"train": ("mine.csv", b"a,b")})
+        assert "The file mine.csv is not a sketch" in refused.text and f'name="dataset" value="{keyed}"' in refused.text
