@@ -167,7 +167,7 @@ def test_a_provider_sees_its_budget_and_withdraws_after_confirming(visit: Open, 
     expect(page.get_by_text("Nothing fits all of that")).to_be_visible()
 
 
-def test_the_plan_page_answers_while_a_slider_moves(visit: Open) -> None:
+def test_the_plan_page_answers_while_a_slider_moves(visit: Open, watch: Any) -> None:
     page = visit("/plan?rows=20000&keys=1000&features=2&epsilon=0.5")
     before = page.locator("#expected .score b").inner_text()
     slider = page.get_by_role("slider", name="ε slider")
@@ -182,3 +182,12 @@ def test_the_plan_page_answers_while_a_slider_moves(visit: Open) -> None:
     expect(page.locator("#expected .score b")).to_have_text(shown)
     page.get_by_label("Keys", exact=True).fill("0")
     expect(page.get_by_role("row", name="Rows per key")).to_have_count(0)
+    watch.expected = ("422",)  # which a browser tells its console
+    page.get_by_label("Rows", exact=True).fill("9999999999")
+    page.get_by_label("Rows", exact=True).blur()
+    expect(page.locator("#problem")).to_contain_text("Rows lies between 0 and 1,000,000,000.")
+    expect(page.locator("#rows[aria-invalid=true]")).to_have_accessible_error_message(
+        "Rows lies between 0 and 1,000,000,000."
+    )
+    page.get_by_label("Rows", exact=True).fill("5000")
+    expect(page.locator("[aria-invalid], #wrong, #problem .note")).to_have_count(0)

@@ -291,7 +291,7 @@ def test_a_plan_that_makes_no_sense_is_explained(browser: httpx.Client, query: s
     assert answer.status_code == 422 and "note bad" in answer.json()["problem"] and answer.json()["field"] == field
     page = browser.get(f"/plan?{query}")
     assert page.status_code == 200 and page.text.index("note bad") < page.text.index("<form class"), "above the form"
-    marked = re.findall(r'name="(\w+)"[^>]*aria-invalid="true" aria-errormessage="problem"', page.text)
+    marked = re.findall(r'name="(\w+)"[^>]*aria-invalid="true" aria-errormessage="wrong"', page.text)
     assert marked == ([field] if field else [])
     assert "not −1" in page.text or "epsilon" not in query
 

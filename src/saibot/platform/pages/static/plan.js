@@ -47,6 +47,21 @@ function ask() {
   waiting = setTimeout(load, 120);
 }
 
+// The field that is refused, and why, where it is typed.
+function mark(name) {
+  document.getElementById("wrong")?.remove();
+  for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  const field = name && form.elements[name];
+  if (!field) return;
+  const why = document.createElement("span");
+  why.id = "wrong";
+  why.className = "hint bad";
+  why.textContent = problem.querySelector("strong").textContent;
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-errormessage", why.id);
+  (field.closest(".range-head") ?? field).after(why);
+}
+
 async function load() {
   if (!form.checkValidity()) return;
   const number = ++asked;
@@ -61,11 +76,6 @@ async function load() {
   history.replaceState(null, "", `/plan?${query}`);
   answer.innerHTML = found.html;
   problem.innerHTML = found.problem;
-  for (const field of form.elements) {
-    if (field.name && field.name === found.field) {
-      field.setAttribute("aria-invalid", "true");
-      field.setAttribute("aria-errormessage", "problem");
-    } else if (field.name) field.removeAttribute("aria-invalid");
-  }
+  mark(found.field);
   dispatchEvent(new Event("saibot:redraw"));
 }
