@@ -15,6 +15,8 @@ from saibot.platform.accounts import Caller
 from saibot.platform.api.app import app_of
 from saibot.platform.pages.views import provider as provider_page
 from saibot.platform.service import open_platform
+from saibot.sketch import write_sketch
+from tests.support.fabricating import honest_sketch
 from tests.support.serving import ADMIN, signed_in
 
 GOLDEN = Path(__file__).parents[3] / "contract" / "golden"
@@ -91,3 +93,15 @@ def test_asking_from_a_dataset_says_what_for_and_what_it_takes(tmp_path: Path) -
         fields = {"csrf": code[1] if code else "", "dataset": keyed, "target": "delay"}
         refused = client.post("/ask", data=fields, files={"train": ("mine.csv", b"a,b")})
         assert "The file mine.csv is not a sketch" in refused.text and f'name="dataset" value="{keyed}"' in refused.text
+
+
+def test_a_table_of_very_many_features_scrolls_and_can_be_narrowed(tmp_path: Path) -> None:
+    platform = open_platform(Settings(data=tmp_path / "data", workers=1, log_level="error"))
+    provider = Caller("clinic", frozenset({"provider"}), "t")
+    with running(app_of(platform)) as transport:
+        client = httpx.Client(transport=transport, base_url="http://platform.example")
+        for count in (3, 31):
+            sketch = honest_sketch(f"with-{count}", features=tuple(f"f{number:02d}" for number in range(count)))
+            page = client.get(f"/datasets/{platform.accept(provider, write_sketch(sketch))[0].id}").text
+            assert ('data-filters="features-table"' in page) is (count > 30)
+            assert ('class="table tall" tabindex="0" role="region" aria-label="Table of features"' in page) is (count > 30)
