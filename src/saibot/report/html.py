@@ -34,7 +34,6 @@ except ImportError as problem:
     raise missing(problem) from None
 
 OWN = "saibot.report"
-WHOLE = 40  # letters of a word that stays on one line
 FILTERS = (
     "number",
     "signed",
@@ -77,11 +76,10 @@ def data_block(document: Any) -> Markup:
 
 
 def whole_words(text: str) -> Markup:
-    """Text to copy, whose lines end at blanks: a browser would end one behind the hyphens of `--card`, too. Long words, such
-    as addresses, may still be broken."""
+    """Text to copy, in which no line ends within an option: a browser would end one behind the hyphens of `--card`."""
     parts = re.split(r"(\s+)", text)
     whole = Markup("<span>{}</span>")
-    return Markup("").join(whole.format(part) if "-" in part and len(part) <= WHOLE else part for part in parts)
+    return Markup("").join(whole.format(part) if part.startswith("-") else part for part in parts)
 
 
 def _without_break(told: Callable[..., str]) -> Callable[..., str]:

@@ -103,7 +103,7 @@ def test_a_report_is_written_as_html_or_not_at_all(result_document: Make, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-def test_lines_to_copy_end_at_blanks_and_not_within_an_option() -> None:
+def test_no_line_to_copy_ends_within_an_option() -> None:
     told = whole_words("saibot plan --card CARD.toml\nsaibot <b> " + "x-" * 30)
     assert "saibot plan <span>--card</span> CARD.toml\nsaibot &lt;b&gt; x-x-" in told
     assert re.sub("</?span>", "", told) == html.escape("saibot plan --card CARD.toml\nsaibot <b> " + "x-" * 30)
