@@ -29,7 +29,7 @@ ALONE = {"cache-control": "no-store"}
 def index(visit: Visit) -> Response:
     place = read_cursor(visit.request.query_params.get("cursor"), int)
     page = visit.platform.searches.list(visit.caller, place, LIMIT)
-    searches = [search.to_json() | {"seconds": taken(search), "told": _told(visit, search)} for search in page.items]
+    searches = [search.to_json() | {"seconds": taken(search), "told": _in_brief(visit, search)} for search in page.items]
     return visit.page(
         "searches.html",
         here="searches",
@@ -41,7 +41,7 @@ def index(visit: Visit) -> Response:
 
 
 @dataclass(frozen=True)
-class Told:
+class InBrief:
     """What tells one's searches apart in a list."""
 
     words: str
@@ -49,21 +49,21 @@ class Told:
     after: float | None
 
 
-_KNOWN: Remembered[str, Told] = Remembered(seconds=3600.0, most=REMEMBERED)
+_BRIEFS: Remembered[str, InBrief] = Remembered(seconds=3600.0, most=REMEMBERED)
 
 
-def _told(visit: Visit, search: Search) -> Told | None:
+def _in_brief(visit: Visit, search: Search) -> InBrief | None:
     """Of the visitor's own that have a result."""
     if search.status != "done" or search.requester != visit.caller.name:
         return None
-    known = _KNOWN.get(search.id)
+    known = _BRIEFS.get(search.id)
     if known is None:
         try:
             view = view_result(visit.platform.result(visit.caller, search.id))
         except NotFound:  # it has just expired
             return None
-        known = Told(asked_words(view), view.before, view.after)
-        _KNOWN.put(search.id, known)
+        known = InBrief(asked_words(view), view.before, view.after)
+        _BRIEFS.put(search.id, known)
     return known
 
 
@@ -197,7 +197,9 @@ def _done(visit: Visit) -> list[Search]:
 
 def _others(visit: Visit, search: Search) -> list[tuple[Search, str]]:
     """The other ones, each with what was asked."""
-    return [(other, told.words if (told := _told(visit, other)) else "") for other in _done(visit) if other.id != search.id]
+    return [
+        (other, told.words if (told := _in_brief(visit, other)) else "") for other in _done(visit) if other.id != search.id
+    ]
 
 
 def _download(content: bytes, view: ResultView, suffix: str, kind: str) -> Response:
