@@ -71,8 +71,11 @@ def test_from_a_csv_file_to_the_answer_of_a_platform(
     asking.describe("b6-by-page", FLIGHTS, individual="one flight", epsilon="3", cap_epsilon="3", test="0.25")
     asking.key("day", **DAYS_OF_2013)
     asking.plan()
+    expect(asking.step("plan")).to_contain_text("δ = 10⁻⁶")
     files = asking.ask()
     asking.check()
+    heads = asking.page.locator("#files-step th[scope=col]").all_text_contents()
+    assert heads[:3] == ["Key", "Rows", "Sum of arr_delay"]
     assert [files[name].name for name in ("train", "test", "card")] == [
         f"b6-by-page{ending}" for ending in ("-train.saibot", "-test.saibot", ".toml")
     ]

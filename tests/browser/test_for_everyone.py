@@ -189,7 +189,7 @@ def test_a_result_with_a_thousand_candidates_is_sorted_and_narrowed_in_the_page(
 
 def test_an_empty_platform_says_how_to_begin(visit: Open, empty_site: Any) -> None:
     page = visit("/", at=empty_site)
-    expect(page.get_by_role("heading", name="still empty")).to_be_visible()
+    expect(page.get_by_role("heading", name="No datasets yet")).to_be_visible()
     expect(page.get_by_text("saibot publish")).to_be_visible()
 
 
@@ -198,7 +198,7 @@ def test_pages_work_without_script(visit: Open, site: Any) -> None:
     expect(page.get_by_text("of what the raw values would explain survives,")).to_be_visible()
     page.get_by_label("Rows", exact=True).fill("500000")
     page.get_by_role("button", name="Show what to expect").click()
-    expect(page.get_by_role("row", name="Rows per key 5,000")).to_be_visible()
+    expect(page.get_by_role("row", name="Rows per key 5000")).to_be_visible()
     page.goto(site.address + address(site, "dataset"))
     expect(page.get_by_text("The table has the same numbers").first).to_be_visible()
 

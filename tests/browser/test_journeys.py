@@ -62,7 +62,10 @@ def test_a_requester_signs_in_asks_watches_and_takes_the_result_along(
         {"name": "rows.csv", "mimeType": "text/csv", "buffer": b"day,arr_delay\n2013-01-01,5\n"}
     )
     expect(page.locator("#train-told")).to_contain_text("was not sent")
-    expect(page.locator("#train-told")).to_contain_text("saibot privatize rows.csv")
+    expect(page.locator("#train-instead code")).to_have_text(
+        "saibot privatize rows.csv --card CARD.toml --key KEY --epsilon 1"
+    )
+    expect(page.locator("#train-instead").get_by_role("button", name="Copy")).to_be_visible()
     page.get_by_label("Training sketch").set_input_files(site.sketches / "train.saibot")
     expect(page.locator("#train-told")).to_contain_text("arr_delay, dep_delay, distance, by day")
     page.get_by_label("Held-out sketch").set_input_files(site.sketches / "test.saibot")
@@ -149,7 +152,7 @@ def test_a_wrong_target_is_named_and_what_was_typed_stays(visit: Open, watch: An
 def test_a_provider_sees_its_budget_and_withdraws_after_confirming(visit: Open, site: Any) -> None:
     site.publish("newcomer", "dl")
     page = visit("/budget", user="newcomer")
-    expect(page.get_by_text("ε 1", exact=True)).to_be_visible()
+    expect(page.get_by_text("ε 0.88", exact=True)).to_be_visible()  # by the ledger, at its larger δ
     page.get_by_role("link", name="newcomer").click()
     expect(page.get_by_text("this one")).to_be_visible()
     page.get_by_role("link", name="Budget").click()
@@ -164,7 +167,7 @@ def test_a_provider_sees_its_budget_and_withdraws_after_confirming(visit: Open, 
     expect(page.get_by_text("Nothing fits all of that")).to_be_visible()
 
 
-def test_the_plan_page_answers_while_a_slider_moves(visit: Open) -> None:
+def test_the_plan_page_answers_while_a_slider_moves(visit: Open, watch: Any) -> None:
     page = visit("/plan?rows=20000&keys=1000&features=2&epsilon=0.5")
     before = page.locator("#expected .score b").inner_text()
     slider = page.get_by_role("slider", name="ε slider")
@@ -179,3 +182,12 @@ def test_the_plan_page_answers_while_a_slider_moves(visit: Open) -> None:
     expect(page.locator("#expected .score b")).to_have_text(shown)
     page.get_by_label("Keys", exact=True).fill("0")
     expect(page.get_by_role("row", name="Rows per key")).to_have_count(0)
+    watch.expected = ("422",)  # which a browser tells its console
+    page.get_by_label("Rows", exact=True).fill("9999999999")
+    page.get_by_label("Rows", exact=True).blur()
+    expect(page.locator("#problem")).to_contain_text("Rows lies between 0 and 1,000,000,000.")
+    expect(page.locator("#rows[aria-invalid=true]")).to_have_accessible_error_message(
+        "Rows lies between 0 and 1,000,000,000."
+    )
+    page.get_by_label("Rows", exact=True).fill("5000")
+    expect(page.locator("[aria-invalid], #wrong, #problem .note")).to_have_count(0)

@@ -66,7 +66,7 @@ def test_a_search_without_a_key_names_the_columns_that_could_be_one(folder):
     asked = ("search", "--train", "b6.train.csv", "--target", "arr_delay", "--corpus", "corpus")
     done = run(*asked, cwd=folder)
     assert done.returncode == 1 and "no key was named" in done.stderr
-    assert "--key" in done.stderr and "lists 100% of its rows" in done.stderr
+    assert "--key" in done.stderr and "lists 100 % of its rows" in done.stderr
     assert run(*asked, "--no-joins", cwd=folder).returncode == 0
     fetched = run("search", "--train", "b6.train.csv", "--target", "arr_delay", "--local", cwd=folder)
     assert fetched.returncode == 1 and "saibot domains list" in fetched.stderr
@@ -78,7 +78,7 @@ def test_a_requester_finds_what_other_airlines_know_and_joins_it_to_its_rows(fol
     assert done.returncode == 0, done.stderr
     for expected in (
         "local request",
-        "covers 100% of the rows",
+        "covers 100 % of the rows",
         "held out",
         "stopped:",
         "next:",

@@ -12,6 +12,7 @@ from saibot.cli.describe import facts_of
 from saibot.cli.show import JsonOption, print_json
 from saibot.report.format import number
 from saibot.report.terminal import print_table
+from saibot.report.words import account_total
 
 if TYPE_CHECKING:
     from saibot.wire import About, Dataset, ShownDataset
@@ -94,7 +95,7 @@ def _show(one: ShownDataset, said: About) -> None:
         ("budget", OPEN if one.open else f"{one.budget} under {one.neighbours}"),
         ("source", one.source or ""),
         ("confirmed", "" if not one.open else "by an admin: it teaches" if one.confirmed else "not yet: it teaches nothing"),
-        ("account", f"all sketches of this account together have cost {one.spent}" if one.spent else ""),
+        ("account", account_total(one.budget.to_json(), one.spent.to_json()) if one.budget and one.spent else ""),
         ("mechanism", f"{one.mechanism}, layout {one.layout}"),
         ("visibility", one.visibility + (f", until {day(one.expires)}" if one.expires else "")),
         ("version", f"{one.version}, published {day(one.published)}, digest {one.digest[:12]}, {one.bytes:,} bytes"),

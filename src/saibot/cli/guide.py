@@ -132,7 +132,7 @@ def show_look(found: RowsLook) -> None:
         typer.echo(f"{share}; {count(found.empty_keys)} of its {count(found.keys)} keys have no row.")
     rows = []
     for column in found.columns:
-        unit = f" {column.unit}" if column.unit else ""
+        unit = f" ({column.unit})" if column.unit else ""
         bounds = f"{number(column.lower, 3)} to {number(column.upper, 3)}{unit}"
         rows.append(
             [

@@ -66,7 +66,7 @@ def _show_header(sketch: Sketch) -> None:
         levels = f"; levels {', '.join(header.key.levels)}" if header.key.levels else ""
         facts.append(["key", parts + levels])
     for feature in header.features:
-        unit = f" {feature.unit}" if feature.unit else ""
+        unit = f" ({feature.unit})" if feature.unit else ""
         facts.append(
             ["feature", f"{feature.name} in [{number(feature.lower)}, {number(feature.upper)}]{unit}, {feature.kind}"]
         )

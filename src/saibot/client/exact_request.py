@@ -19,7 +19,7 @@ from saibot.client.own_means import own_means
 from saibot.client.own_model import OwnModel, own_model
 from saibot.client.tables import column_names, key_codes, numbers, read_columns
 from saibot.client.working import RowModelling
-from saibot.domains.aligning import how_spelled
+from saibot.domains.aligning import how_spelled, percent
 from saibot.errors import InvalidInput, InvalidTable
 from saibot.estimate.moments import exact_moments
 from saibot.privatize.card import Card
@@ -341,7 +341,7 @@ def key_columns(table: TableLike, known: Domains, target: str) -> list[str]:
         if fits:
             apart = name.casefold() not in fits[0].domain.id.casefold()
             found.append(
-                (apart, -fits[0].coverage, f"{name} ({fits[0].domain.id} lists {fits[0].coverage:.0%} of its rows)")
+                (apart, -fits[0].coverage, f"{name} ({fits[0].domain.id} lists {percent(fits[0].coverage)} of its rows)")
             )
     return [told for *_, told in sorted(found)]
 
@@ -349,8 +349,7 @@ def key_columns(table: TableLike, known: Domains, target: str) -> list[str]:
 def _covered(column: KeyColumn, domain: KeyDomain, texts: Sequence[str], rows: np.ndarray, *, guessed: bool) -> str:
     places = places_of(texts, domain)
     share = int(rows[places < len(domain)].sum()) / max(int(rows.sum()), 1)
-    shown = f"{share:.0%}" if share in (0, 1) or 0.01 <= share <= 0.99 else f"{share:.2%}"
-    note = f"key {column.name}: {domain.id} ({len(domain):,} keys) covers {shown} of the rows"
+    note = f"key {column.name}: {domain.id} ({len(domain):,} keys) covers {percent(share)} of the rows"
     pairs = [(text, domain.values[place]) for text, place in zip(texts, places.tolist(), strict=True) if place < len(domain)]
     spelled = how_spelled([pair for pair in pairs if pair[0] != pair[1]]) if not domain.id.startswith("dates:") else ""
     note += f", whose keys it lists{spelled}" if spelled else ""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from saibot.client.privatizing import CardLike, read_card
+from saibot.domains.aligning import percent
 from saibot.errors import InvalidInput
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
@@ -144,7 +145,7 @@ def _key(answers: Answers, columns: Sequence[str], source: Source, ask: Ask) -> 
     checked_column(answers.key, columns)
     if answers.domain is None:
         shares = [] if ask is nobody else suggested_vocabularies(source, answers.key)
-        seen = tuple(f"{id}: {share:.0%} of its values are in it." for id, share in shares[:4])
+        seen = tuple(f"{id}: {percent(share)} of its values are in it." for id, share in shares[:4])
         named = vocabularies_of(answers.key)
         hints = [f"By the column's name: {', '.join(named)}."] if named else []
         hints += ["dates:2013-01-01:2013-12-31, months:2013-01:2013-12 and the like."] if times_of(answers.key) else []

@@ -66,7 +66,7 @@ def _aligned(ours: Sequence[str], places: np.ndarray, theirs: KeyDomain) -> Alig
 
 def percent(share: float) -> str:
     """Never 0 % of something, never 100 % of less than all."""
-    return f"{share:.0%}".replace("%", " %") if share in (0, 1) or 0.01 <= share <= 0.99 else f"{100 * share:.2f} %"
+    return f"{100 * share:.0f} %" if share in (0, 1) or 0.01 <= share <= 0.99 else f"{100 * share:.2f} %"
 
 
 def how_spelled(pairs: Sequence[tuple[str, str]]) -> str:

@@ -13,6 +13,8 @@ from saibot.domains.generated import generated_domain
 from saibot.domains.vocabularies import key_names, of_domain
 
 LONG = 10_000
+_PLACES = ("continent", "iso-country", "iso-subdivision", "nuts-", "us-")
+_CLOCK = ("hour-of-day", "weekday", "month-of-year")
 _CODES = {"code", "fips", "id", "ids", "number", "postal", "postcode", "zip", "zipcode"}
 
 
@@ -26,6 +28,25 @@ def domain_name(id: str) -> str:
         return id
     first, last = rest.split(":")[-2:]
     return _numbers(range_name(id), first, last) if kind == "range" else _CALENDAR[kind](first, last)
+
+
+def key_kind(id: str) -> str:
+    """What the keys are, in a word or two, for people who look for something to join by."""
+    kind, _, of = id.partition(":")
+    if kind in _CALENDAR or (kind == "range" and of.partition(":")[0] in _CLOCK):
+        return "dates and times"
+    if id.startswith(_PLACES) and of_domain(id) is not None:
+        return "places"
+    return "numbers" if kind == "range" else "codes"
+
+
+@lru_cache(2000)
+def listed_size(id: str) -> int | None:
+    """How many keys an id stands for by itself; None where the list has to be seen."""
+    if (vocabulary := of_domain(id)) is not None:
+        return vocabulary.size
+    found = generated_domain(id)
+    return None if found is None else len(found)
 
 
 def key_labels(id: str, keys: Sequence[str]) -> Sequence[str]:

@@ -139,12 +139,12 @@ def _advised(answer: Preview, request: PlanRequest) -> Preview:
     share, half = answer.usable_share, answer.rows_for_half
     if share is not None and half is not None and answer.rows_per_key is not None:
         if share >= 0.8:
-            words.append(f"Good: about {share:.0%} of what the raw values would explain survives.")
+            words.append(f"Good: about {100 * share:.0f} % of what the raw values would explain survives.")
         elif share >= 0.4:
-            words.append(f"Usable: about {share:.0%} of what the raw values would explain survives.")
+            words.append(f"Usable: about {100 * share:.0f} % of what the raw values would explain survives.")
         else:
             words.append(
-                f"Poor: about {share:.0%} of what the raw values would explain survives. Half would need some "
+                f"Poor: about {100 * share:.0f} % of what the raw values would explain survives. Half would need some "
                 f"{half:.0f} rows per key; there are {answer.rows_per_key:.0f}."
             )
         if share < 0.8:

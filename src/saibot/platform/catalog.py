@@ -240,7 +240,7 @@ class Catalog:
             row = connection.execute(_by_id(kind_of(caller)), asked_by(caller, id=id)).mappings().first()
         if row is None:
             raise NotFound(
-                f"there is no dataset {id}.",
+                f"there is no dataset with the id {id!r}.",
                 hint="List those that are there for you: `saibot datasets`, or GET /v1/datasets.",
             )
         return row

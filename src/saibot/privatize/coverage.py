@@ -50,7 +50,8 @@ class KeyCoverage:
         """For the header and for people: all of it is paid for."""
         if self.rows is None or self.share is None:
             return f"about {max(self.count, 0):,.0f} rows (± {self.deviation:,.0f}) have a key of the domain"
-        return f"about {self.share:.0%} of all rows (± {self.deviation / self.rows:.1%}) have a key of the domain"
+        error = self.deviation / self.rows
+        return f"about {100 * self.share:.0f} % of all rows (± {100 * error:.1f} %) have a key of the domain"
 
 
 def coverage_price(share: str | None, budget: Budget, *, most_rows: int, rows_per_individual: int) -> Decimal | None:

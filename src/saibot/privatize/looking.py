@@ -223,7 +223,7 @@ def _better(ready: Prepared, rows: Rows, found: ExactStatistics, left: list[tupl
     def offer(words: str, plan: Plan, sums: ExactStatistics = found) -> None:
         then = float(np.mean([kept for _, _, kept in _left(sums, plan)]))
         if then > max(1.1 * now, now + 0.02):
-            told.append(f"{words}: {then:.0%} instead of {now:.0%} on average")
+            told.append(f"{words}: {100 * then:.0f} % instead of {100 * now:.0f} % on average")
 
     narrow = _quartiles(ready)
     if narrow is not None:

@@ -18,8 +18,8 @@ def show_comparison(comparison: SideBySide, *, shown: int) -> None:
     differing = [row for row in comparison.facts if row[1] != row[2]]
     if differing:
         print_table("where they differ", ["", *comparison.names], differing)
-    heads = ["step", "R²", comparison.names[0], "R²", comparison.names[1]]
-    print_table("R² step by step", heads, comparison.step_rows, right=(0, 1, 3), whole=(1, 3))
+    heads = ["step", comparison.names[0], "R²", comparison.names[1], "R²"]
+    print_table("R² step by step", heads, comparison.step_rows, right=(0, 2, 4), whole=(2, 4))
     if comparison.pairs:
         rows = [row[:4] for row in comparison.pair_rows[:shown]]
         heads = ["candidate", *comparison.names, "difference"]

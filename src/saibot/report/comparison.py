@@ -195,14 +195,14 @@ class SideBySide:
 
     @property
     def step_rows(self) -> list[Row]:
-        """R² of both after each step, and what it added."""
+        """What each step added to both, and R² after it."""
         rows = []
         for place in range(max(len(view.path) for view in self.views)):
             cells = [str(place)]
             for view in self.views:
                 there = place < len(view.path)
                 stage = view.path[place] if there else None
-                cells += [fixed(view.believed(stage)), stage.added or "own features"] if stage is not None else ["", ""]
+                cells += [stage.added or "own features", fixed(view.believed(stage))] if stage is not None else ["", ""]
             rows.append(cells)
         return rows
 
@@ -249,11 +249,13 @@ def compare_views(first: ResultView, second: ResultView, names: tuple[str, str] 
 
 
 def asked_words(view: ResultView, *, most: int = 4) -> str:
-    """What tells a search from others about the same target: own features, its own budget, and rows."""
+    """What tells a search from others about the same target: its key, own features, its own budget, and rows."""
     names = _features(view).split(", ")
     more = f" and {len(names) - most} more" if len(names) > most else ""
     spent = _request_epsilon(view)
+    keys = ", ".join(key.name for key in view.result.keys)
     told = [
+        f"by {keys}" if keys else "",
         f"with {', '.join(names[:most])}{more}",
         spent if spent.startswith("ε") else "",
         plural(view.result.rows.train, "row"),

@@ -16,7 +16,7 @@ from typing import Any
 from saibot.report import explore_charts, residual_charts
 from saibot.report.charts import Spec
 from saibot.report.explore_charts import ADDED, AFTER, BEFORE, OWN, Drawn
-from saibot.report.format import count, fixed, number, percent, plural, signed, with_error
+from saibot.report.format import count, fixed, in_unit, number, percent, plural, signed, with_error
 from saibot.report.key_charts import MOST_BARS, Shapes, kind_of
 from saibot.report.places import key_labels, map_file, map_words, shapes_of
 from saibot.report.result import ResultView, coefficient_rows
@@ -131,8 +131,8 @@ class ExploredView:
 
     def _size(self, size: float, error: float) -> str:
         if size < LEAST_SEEN * error:
-            return f"less than noise hides ({number(error, 2)} {self.unit}".rstrip() + ")"
-        return f"{number(size, 3)} {self.unit}".rstrip()
+            return f"less than noise of {in_unit(number(error, 2), self.unit)} hides"
+        return in_unit(number(size, 3), self.unit)
 
     def residuals_csv(self) -> str:
         """All keys of all parts, for spreadsheets."""
@@ -160,12 +160,11 @@ class ExploredView:
         if self.fit is None:
             return []
         models = [model for model in (self.fit.before, self.fit.after) if model is not None]
-        unit = f" {self.unit}" if self.unit else ""
         return [
             ["R²", *(fixed(model.r2) for model in models)],
-            ["Nine rows of ten are within", *(f"± {number(model.within, 3)}{unit}" for model in models)],
-            ["Mean absolute error", *(f"{number(model.mean_absolute, 3)}{unit}" for model in models)],
-            ["Root mean square error", *(f"{number(model.root_mean_square, 3)}{unit}" for model in models)],
+            ["Nine rows of ten are within", *(in_unit(f"± {number(model.within, 3)}", self.unit) for model in models)],
+            ["Mean absolute error", *(in_unit(number(model.mean_absolute, 3), self.unit) for model in models)],
+            ["Root mean square error", *(in_unit(number(model.root_mean_square, 3), self.unit) for model in models)],
         ]
 
     @property

@@ -23,7 +23,7 @@ def number(value: float | None, digits: int = 4) -> str:
         mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
         return f"{_minus(mantissa)}×10{_raised(int(exponent))}"
     places = max(digits - 1 - math.floor(math.log10(abs(value))), 0)
-    text = f"{value:,.{places}f}"
+    text = _grouped(value, places)
     return _minus(text.rstrip("0").rstrip(".") if "." in text else text)
 
 
@@ -51,15 +51,20 @@ def count(value: float | None) -> str:
 
 
 def with_error(value: float | None, error: float | None, unit: str = "") -> str:
-    """`12.3 ± 0.4 minute`, no more digits than the error leaves a meaning to."""
+    """`12.3 ± 0.4 (minute)`, no more digits than the error leaves a meaning to."""
     if value is None:
         return NOTHING
     if not error or not math.isfinite(error):
-        return f"{number(value)} {unit}".rstrip()
+        return in_unit(number(value), unit)
     places = max(1 - math.floor(math.log10(error)), 0)
     if places > 8 or abs(value) >= 1e9:
-        return f"{number(value)} ± {number(error, 2)} {unit}".rstrip()
-    return f"{_minus(f'{value:,.{places}f}')} ± {error:,.{places}f} {unit}".rstrip()
+        return in_unit(f"{number(value)} ± {number(error, 2)}", unit)
+    return in_unit(f"{_minus(_grouped(value, places))} ± {_grouped(error, places)}", unit)
+
+
+def in_unit(told: str, unit: str) -> str:
+    """`5.55 (minute)`. Units are names in the singular, as their cards have them: in brackets they need no plural."""
+    return f"{told} ({unit})" if unit else told
 
 
 def epsilon(value: str | float | None) -> str:
@@ -137,6 +142,12 @@ def _decimal(value: str | float | None) -> Decimal | None:
     except InvalidOperation:
         return None
     return exact if exact is not None and exact.is_finite() and abs(exact.adjusted()) < 100 else None
+
+
+def _grouped(value: float, places: int) -> str:
+    """With separators of thousands from 10,000 on: below, a number is as easily a year."""
+    text = f"{value:.{places}f}"
+    return text if abs(float(text)) < 10_000 else f"{value:,.{places}f}"
 
 
 def _minus(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -63,7 +64,7 @@ def environment(package: str = OWN) -> Environment:
     )
     made.filters |= {name: getattr(format, name) for name in FILTERS}
     made.filters |= {name: _without_break(getattr(format, name)) for name in ("percent", "with_error")}
-    made.filters |= {"data": data_block, "drawn": _drawn, "unbroken": format.unbroken}
+    made.filters |= {"data": data_block, "drawn": _drawn, "unbroken": format.unbroken, "whole_words": whole_words}
     made.globals |= {"version": __version__, "offline": False}
     return made
 
@@ -72,6 +73,13 @@ def data_block(document: Any) -> Markup:
     """JSON for a `<script type="application/json">`, in which no text can end the element or open a comment."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def whole_words(text: str) -> Markup:
+    """Text to copy, in which no line ends within an option: a browser would end one behind the hyphens of `--card`."""
+    parts = re.split(r"(\s+)", text)
+    whole = Markup("<span>{}</span>")
+    return Markup("").join(whole.format(part) if part.startswith("-") else part for part in parts)
 
 
 def _without_break(told: Callable[..., str]) -> Callable[..., str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from saibot.report.format import NOTHING, count, number, percent
 from saibot.report.format import delta as told_delta
+from saibot.report.format import epsilon as told_epsilon
 
 PLAN_HEADS = ("where", "what", "sensitivity", "noise σ", "σ off the diagonal")
 ORDERS = {0: "counts", 1: "sums", 2: "sums of products"}
@@ -95,6 +97,17 @@ def strength(epsilon: float) -> str:
     if epsilon <= 8:
         return "weak"
     return "very weak"
+
+
+def account_total(budget: Mapping[str, str], spent: Mapping[str, str]) -> str:
+    """What all sketches of an account have cost together, where that says more than the budget of this one. The total may be
+    taken at a larger delta, where its epsilon is smaller than that of a part."""
+    epsilon, delta = told_epsilon(spent["epsilon"]), told_delta(spent["delta"])
+    if Decimal(spent["delta"]) != Decimal(budget["delta"]):
+        return f"all sketches of this account together: ε {epsilon} at another δ, {delta} (the larger δ, the smaller ε)"
+    if Decimal(spent["epsilon"]) <= Decimal(budget["epsilon"]):
+        return ""
+    return f"all sketches of this account together: ε {epsilon}, δ {delta}"
 
 
 def mechanism(id: str, layout: str) -> tuple[str, str]:

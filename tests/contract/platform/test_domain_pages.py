@@ -57,7 +57,8 @@ def factors(server: Any) -> Any:
 def test_the_list_of_keys_says_how_many_datasets_and_factors_each_has(server: Any) -> None:
     shared = factors(server)
     words = text(server.client().get("/domains"))
-    assert f"place {len(TABLES.sketches) - 1} datasets {shared.rank} shared factor" in words
+    keys = f"place codes {KEYS} keys"
+    assert f"{keys} {len(TABLES.sketches) - 1} datasets {shared.rank} shared factor" in words
 
 
 def test_the_page_tells_what_the_corpus_knows_and_who_loads_on_it(server: Any) -> None:
@@ -132,6 +133,7 @@ def test_a_registered_domain_says_by_whom_and_one_id_with_two_lists_shows_both(s
 
 def test_lists_that_ship_are_there_as_csv_and_name_coarser_and_finer_ones(server: Any) -> None:
     page = server.client().get("/domains/us-state")
+    assert "Coarser levels none other codes of the same keys: fips" in text(page)
     assert 'href="/domains/us-county-fips"' in page.text and 'href="/lists/us-state.csv"' in page.text
     rows = list(csv.DictReader(io.StringIO(server.client().get("/lists/us-state.csv").text)))
     assert len(rows) == 57 and {"key": "TX", "fips": "48"} in rows

@@ -90,6 +90,14 @@ def test_two_results_are_compared_and_a_form_leads_there(asked: dict[str, Any]) 
     assert asked["mine"].get(f"/searches/{first}/compare/{second}/comparison.exe").status_code == 404
 
 
+def test_the_list_of_searches_says_what_each_was_asked_with_and_what_it_found(asked: dict[str, Any]) -> None:
+    words = text(asked["mine"].get("/searches"))
+    assert words.count("by shop · with price") == 2 and len(re.findall(r"\d\.\d{3} → \d\.\d{3}", words)) == 2
+    assert (
+        f'<option value="{asked["ids"][1]}">sales by shop · with' in asked["mine"].get(f"/searches/{asked['ids'][0]}").text
+    )
+
+
 @pytest.mark.parametrize("place", ["", "/residuals.csv", "/compare/{}", "/compare/{}/comparison.html"])
 def test_a_result_is_nobodys_but_its_requesters(asked: dict[str, Any], place: str, server: Any) -> None:
     mine, _, others = asked["ids"]

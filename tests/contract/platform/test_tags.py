@@ -132,7 +132,7 @@ def test_licence_and_contact_are_links_where_that_is_safe(
     said = owner.get(f"/v1/datasets/{id}/about").json()
     say(owner, id, **(said | {"licence": text, "contact": text}))
     page = pages.client().get(f"/datasets/{id}").text
-    cells = re.findall(r'<dt class="muted">(?:Licence|Contact)</dt><dd class="break">(.*?)</dd>', page)
+    cells = list(re.findall(r'<dt>Licence</dt><dd class="words">(.*?)<small>contact: (.*?)</small></dd>', page)[0])
     assert len(cells) == 2
     for cell in cells:
         links = [html.unescape(link) for link in re.findall(r'<a href="([^"]*)"', cell)]

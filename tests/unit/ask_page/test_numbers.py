@@ -108,3 +108,11 @@ def test_json_has_the_spelling_that_readers_write_anew():
     document = {text: [text, {"z": 1, "a": None}] for text in texts} | {"😀": True, "\uffff": False}
     found = run_script('const { canonicalJson } = await page("canonical_json"); return canonicalJson(data);', document)
     assert found == json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def test_people_read_a_minus_and_powers_of_ten_as_on_other_pages() -> None:
+    body = """
+        const { told } = await page("refused");
+        return data.map(told);"""
+    texts = ["1e-6", "2.5e-7", "0.01", "0", "-0.5", "1"]
+    assert run_script(body, texts) == ["10⁻⁶", "2.5×10⁻⁷", "0.01", "0", "−0.5", "1"]

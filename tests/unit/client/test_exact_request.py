@@ -129,7 +129,7 @@ def test_a_columns_domain_is_found_in_the_corpus_and_its_coverage_told(rows, cor
     strange.loc[: len(rows) // 4 - 1, "shop"] = "elsewhere"
     request = local_request(strange, target="sales", keys=["shop"], domains=Domains(corpus))
     assert request.terms.keys[0].domains[0].id == "shops"
-    assert "key shop: shops (12 keys) covers 75% of the rows" in request.terms.notes
+    assert "key shop: shops (12 keys) covers 75 % of the rows" in request.terms.notes
 
 
 def test_days_found_in_the_corpus_bring_their_months_and_weeks(rows, corpus):

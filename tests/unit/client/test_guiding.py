@@ -131,7 +131,7 @@ def test_a_vocabulary_is_suggested_by_the_name_of_the_column_and_the_share_of_it
     ask, asked = answering(domain="us-state", rows_per_individual="1")
     completed(table, Answers(name="t", individual="one", key="home_state", features=("x=0:20",)), ask)
     question = next(one for one in asked if one.name == "domain")
-    assert question.suggested == "us-state" and any("us-state: 75%" in line for line in question.seen)
+    assert question.suggested == "us-state" and any("us-state: 75 %" in line for line in question.seen)
     with pytest.raises(InvalidInput, match="By the column's name: us-state") as told:
         completed(table, Answers(name="t", individual="one", key="home_state", features=("x=0:20",)), nobody)
     assert "75" not in str(told.value)  # what rows say is on no screen but the provider's

@@ -64,7 +64,7 @@ def test_a_table_by_county_joins_a_provider_by_state_without_any_card(county_row
     found = search(local_request(county_rows, target="cost", keys=["county"], domains=Domains(states)), states)
     (step,) = found.result.steps
     assert (step.key[0].part, step.key[0].level) == ("county", "state") and step.coverage == 1
-    assert any("us-county-fips (3,235 keys) covers 100% of the rows" in note for note in found.result.notes)
+    assert any("us-county-fips (3,235 keys) covers 100 % of the rows" in note for note in found.result.notes)
     values = found.augment(county_rows)["survey.score"]
     true = county_rows.county.map(lambda county: RICHES[county.zfill(5)[:2]])
     assert np.corrcoef(values, true)[0, 1] > 0.99

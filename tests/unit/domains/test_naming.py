@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from saibot.domains.naming import domain_name
+from saibot.domains.naming import domain_name, key_kind, listed_size
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,18 @@ def test_an_id_that_tells_what_its_keys_are_has_a_name_in_words(id: str, name: s
 @pytest.mark.parametrize("id", ["nyc-dbn", "dates:yesterday", "dates:2013-02-30:2013-03-01", "range:x", "", "a:b:c"])
 def test_other_ids_are_names_already(id: str) -> None:
     assert domain_name(id) == id
+
+
+@pytest.mark.parametrize(
+    ("id", "kind", "size"),
+    [
+        ("dates:2013-01-01:2013-12-31", "dates and times", 365),
+        ("range:hour-of-day:0:23", "dates and times", 24),
+        ("range:commune:1:194", "numbers", 194),
+        ("us-state", "places", 57),
+        ("iso-currency", "codes", 178),
+        ("us-stores", "codes", None),  # a list of somebody's own
+    ],
+)
+def test_a_list_is_told_by_what_its_keys_are_and_how_many(id: str, kind: str, size: int | None) -> None:
+    assert (key_kind(id), listed_size(id)) == (kind, size)

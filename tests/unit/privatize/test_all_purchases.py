@@ -118,7 +118,7 @@ def test_how_many_components_are_kept_is_not_bought(ledger: Ledger) -> None:
 
 
 def test_the_second_list_that_matches_nothing_ends_the_release_after_two_counts(ledger: Ledger) -> None:
-    with pytest.raises(InvalidInput, match=r"by sex, about \d% .* 2 such counts were charged \(μ=0.0125 each\)"):
+    with pytest.raises(InvalidInput, match=r"by sex, about \d % .* 2 such counts were charged \(μ=0.0125 each\)"):
         released(ledger, ["ward", "sex"], asked(), frame=table(inside=0.03))
     account = ledger.account("t")
     assert account is not None and len(account.entries) == 2 and account.spent_epsilon < 0.08 and account.cap == ONE
@@ -141,7 +141,10 @@ def test_the_counts_are_those_of_each_key(ledger: Ledger, no_noise: NoiseSource)
         " ".join(one.sketch.header.preparation.steps)
         for one in released(ledger, ["ward", "sex"], asked(), frame=frame, noise=no_noise)
     ]
-    assert "about 100% of all rows" in steps[0] and f"about {(frame['sex'] != 'unknown').mean():.0%} of all rows" in steps[1]
+    assert (
+        "about 100 % of all rows" in steps[0]
+        and f"about {100 * (frame['sex'] != 'unknown').mean():.0f} % of all rows" in steps[1]
+    )
 
 
 def test_a_look_shows_the_keys_that_a_search_would_find(ledger: Ledger) -> None:

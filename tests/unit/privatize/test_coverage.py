@@ -57,12 +57,12 @@ def test_the_number_stands_in_the_header_as_something_bought(ledger: Ledger) -> 
     preparation = released(ledger, table(inside=0.7), asked()).sketch.header.preparation
     assert preparation.kind == "bought"
     assert any(
-        "key coverage bought for μ=0.0125: about" in step and "of all rows (± 1.3%)" in step for step in preparation.steps
+        "key coverage bought for μ=0.0125: about" in step and "of all rows (± 1.3 %)" in step for step in preparation.steps
     )
 
 
 def test_a_low_count_ends_the_release_and_costs_a_hundredth(ledger: Ledger) -> None:
-    with pytest.raises(InvalidInput, match=r"about \d% of all rows .* That count alone was charged") as told:
+    with pytest.raises(InvalidInput, match=r"about \d % of all rows .* That count alone was charged") as told:
         released(ledger, table(inside=0.03), asked())
     assert "--yes" in (told.value.hint or "")
     account = ledger.account("t")
@@ -78,7 +78,7 @@ def test_whoever_says_yes_goes_on_with_the_count_that_was_bought(ledger: Ledger)
     assert account is not None and len(account.entries) == 2  # not a second count
     assert account.entries[0].digest is not None
     number = float(account.entries[0].digest.partition(":")[2].partition("±")[0])
-    assert f"{number / 6000:.0%}" in " ".join(done.sketch.header.preparation.steps)
+    assert f"{100 * number / 6000:.0f} %" in " ".join(done.sketch.header.preparation.steps)
 
 
 def test_a_cap_that_cannot_pay_both_pays_neither(ledger: Ledger) -> None:

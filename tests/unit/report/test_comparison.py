@@ -76,7 +76,7 @@ def test_what_keeps_two_numbers_from_being_comparable_is_said(pair: Any, result_
 
 def test_a_search_is_told_from_others_by_features_budget_and_rows(pair: Any) -> None:
     told = asked_words(view_result(pair[0]))
-    assert told.startswith("with ") and told.endswith(f" · {pair[0]['rows']['train']:,} rows")
+    assert told.startswith("by ") and " · with " in told and told.endswith(f" · {pair[0]['rows']['train']:,} rows")
 
 
 def test_charts_have_a_row_for_both_and_tell_them_apart_without_colour(pair: Any) -> None:

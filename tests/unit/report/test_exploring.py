@@ -158,7 +158,7 @@ def test_residuals_are_a_line_in_time_two_maps_of_places_or_points(
     document = explored_document(result_document, residuals=[part(domain, keys)])
     (left,) = explore_view(view_result(document), files=lambda file: f"/static/{file}").left
     assert left.kind == kind and len(left.charts) == charts and len(left.rows) == 3
-    assert "off by 1.44 minute with your own features, by 0.72 minute with what was added" in left.spread
+    assert "off by 1.44 (minute) with your own features, by 0.72 (minute) with what was added" in left.spread
     if kind == "map":
         scales = [one.spec["layer"][1]["encoding"]["color"]["scale"]["domain"] for one in left.charts]
         assert scales[0] == scales[1] and -scales[0][0] == scales[0][-1] == 1.75, "both maps have one scale, around 0"
@@ -184,7 +184,7 @@ def test_predictions_of_few_rows_are_points_and_of_many_squares(result_document:
     explored = explore_view(view, fit(2))
     assert [one.title for one in explored.fit_charts] == [BEFORE, AFTER]
     assert [layer["mark"]["type"] for layer in explored.fit_charts[0].spec["layer"]] == ["point", "line", "point"]
-    assert explored.fit_rows[1] == ["Nine rows of ten are within", "± 3.25 minute", "± 3.25 minute"]
+    assert explored.fit_rows[1] == ["Nine rows of ten are within", "± 3.25 (minute)", "± 3.25 (minute)"]
     cell = {"predicted": [0, 1], "actual": [1, 2], "rows": 40}
     many = fit(5000).after.model_copy(update={"points": (), "cells": tuple(FitOnRows.model_validate(
         fit(1).to_json() | {"after": fit(1).after.to_json() | {"cells": [cell]}}).after.cells)})  # fmt: skip
@@ -204,7 +204,7 @@ def test_a_report_with_everything_runs_nothing_fetches_nothing_and_holds_the_map
     with_maps = report_html(document, epsilon=10)
     assert with_maps.count("<svg") == 2 + 1 + 2 + 1 and with_maps.count("mark-shape") == 4
     assert "What if ε were 10?" in text and "this file holds points of them" in text
-    assert "--table MINE.csv" in with_maps and "--table MINE.csv" not in text
+    assert "<span>--table</span> MINE.csv" in with_maps and "<span>--table</span> MINE.csv" not in text
 
 
 def test_nothing_to_explore_is_explained_and_breaks_nothing(result_document: Make, capsys: Any) -> None:
@@ -222,10 +222,10 @@ def test_nothing_to_explore_is_explained_and_breaks_nothing(result_document: Mak
 def test_a_notebook_and_a_terminal_have_the_same_numbers(result_document: Make, capsys: Any) -> None:
     explored = explore_view(view_result(explored_document(result_document)), fit(2))
     html = gallery_html(explored)
-    assert html.count("<svg") == 4 and "± 3.25 minute" in html and "<script" not in html
+    assert html.count("<svg") == 4 and "± 3.25 (minute)" in html and "<script" not in html
     show_explored(explored)
     told = capsys.readouterr().out
-    assert "± 3.25 minute" in told and "what if ε were 3?" in told and "50 %" in told
+    assert "± 3.25 (minute)" in told and "what if ε were 3?" in told and "50 %" in told
 
 
 def test_places_without_a_shape_are_left_out_of_a_map_and_stay_in_the_table() -> None:
@@ -243,4 +243,4 @@ def test_means_that_noise_hides_are_not_said_to_be_zero(result_document: Make) -
     hidden = part("us-state", ["TX", "NY"]) | {"after": [0.0, 0.0], "after_error": [4.2, 4.2]}
     view = view_result(result_document(model=MODEL, residuals=[hidden]))
     told = explore_view(view).left[0].spread
-    assert "by less than noise hides (4.2 minute) with what was added" in told
+    assert "by less than noise of 4.2 (minute) hides with what was added" in told

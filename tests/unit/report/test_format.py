@@ -12,6 +12,8 @@ from saibot.report import format
     [
         (0, "0"),
         (12345.678, "12,346"),
+        (1956, "1956"),  # as easily a year as a quantity
+        (-9999.96, "−10,000"),
         (0.12345, "0.1235"),
         (-3.5, "−3.5"),
         (1e-7, "1×10⁻⁷"),
@@ -24,8 +26,9 @@ def test_numbers_keep_their_digits_and_no_more(value: float | None, shown: str) 
 
 
 def test_an_error_decides_how_many_digits_its_value_has() -> None:
-    assert format.with_error(12.34567, 0.0456, "minute") == "12.346 ± 0.046 minute"
+    assert format.with_error(12.34567, 0.0456, "minute") == "12.346 ± 0.046 (minute)"
     assert format.with_error(12345.67, 120) == "12,346 ± 120"
+    assert format.with_error(2001.34, 0.5) == "2001.34 ± 0.50"
     assert format.with_error(None, 1.0) == "–"
     assert format.with_error(1.0, 0.0) == "1"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ import pytest
 
 from saibot.errors import InvalidInput
 from saibot.report.format import day
-from saibot.report.html import report_html, write_report
+from saibot.report.html import report_html, whole_words, write_report
 from saibot.report.result import view_result
 
 Make = Callable[..., dict[str, Any]]
@@ -100,3 +101,9 @@ def test_a_report_is_written_as_html_or_not_at_all(result_document: Make, tmp_pa
     with pytest.raises(InvalidInput, match=r"a report is an \.html file"):
         write_report(result_document(), tmp_path / "found.pdf")
     assert not list(tmp_path.iterdir())
+
+
+def test_no_line_to_copy_ends_within_an_option() -> None:
+    told = whole_words("saibot plan --card CARD.toml\nsaibot <b> " + "x-" * 30)
+    assert "saibot plan <span>--card</span> CARD.toml\nsaibot &lt;b&gt; x-x-" in told
+    assert re.sub("</?span>", "", told) == html.escape("saibot plan --card CARD.toml\nsaibot <b> " + "x-" * 30)

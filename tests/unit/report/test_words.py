@@ -67,3 +67,11 @@ def test_a_preview_tells_what_it_knows_and_leaves_out_what_it_does_not() -> None
     assert words.preview_rows(preview) == [["error of a feature's overall mean", "± 4.8 %"]]
     told = words.preview_rows(preview | {"mean_error": 0.00083, "rows_per_key": 274.2})
     assert told == [["error of a feature's overall mean", "± 0.083 %"], ["rows per key", "274"]]
+
+
+def test_the_total_of_an_account_is_never_taken_for_a_part_of_one_sketch() -> None:
+    one = {"epsilon": "0.5", "delta": "1e-6"}
+    assert words.account_total(one, {"epsilon": "0.50", "delta": "0.000001"}) == "", "a single sketch is its own total"
+    assert words.account_total(one, {"epsilon": "1.4512", "delta": "1e-6"}).endswith("together: ε 1.46, δ 10⁻⁶")
+    less = words.account_total(one, {"epsilon": "0.44", "delta": "1e-5"})
+    assert "ε 0.44 at another δ, 10⁻⁵" in less and "the larger δ, the smaller ε" in less

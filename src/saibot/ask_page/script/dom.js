@@ -77,11 +77,11 @@ export function hideProgress() {
 }
 
 // A button that saves a file. Names of files are made of public words alone. `saved` hears that it was asked to.
-export function saveButton(words, name, content, type, saved = () => {}) {
-  const button = element("button", { class: "button", type: "button" }, words);
+export function saveButton(words, name, content, type, saved = () => {}, look = "button") {
+  const button = element("button", { class: look, type: "button" }, words);
   button.addEventListener("click", () => {
     saveFile(name, content, type);
-    button.classList.add("quiet");
+    button.textContent = `${words} (saved)`;
     saved();
   });
   return button;

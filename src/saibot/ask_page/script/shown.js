@@ -5,7 +5,7 @@ import { capital, details, element, saveButton, tableOfRows } from "./dom.js";
 import { accountNamed, bytesOfBase64, spentOf } from "./ledger.js";
 import { plainDecimal } from "./numbers.js";
 import { noiseOf } from "./plan.js";
-import { grouped } from "./refused.js";
+import { grouped, told } from "./refused.js";
 
 const SKETCH = "application/octet-stream";
 const ROWS_SHOWN = 1000;
@@ -33,7 +33,7 @@ export function shownLedger(ledger) {
   const rows = names.map((name) => {
     const { cap, unit } = accountNamed(ledger, name), spent = plainDecimal(spentOf(ledger, name).epsilon);
     const count = ledger.requests.filter(({ account }) => account === name).length;
-    return [name, unit === null ? "rows" : `by ${unit}`, count, `ε = ${spent}`, `ε = ${cap.epsilon}, δ = ${cap.delta}`];
+    return [name, unit === null ? "rows" : `by ${unit}`, count, `ε = ${spent}`, `ε = ${cap.epsilon}, δ = ${told(cap.delta)}`];
   });
   return [tableOfRows("What your requests have spent", ["Table", "Protects", "Requests", "Spent", "Cap"], rows)];
 }
@@ -46,7 +46,7 @@ export function shownPlan({ card, releases }) {
   const counts = releases.flatMap(({ plan }) =>
     plan.request.rows === null ? [] : [grouped(plan.request.rows)],
   );
-  const budget = `ε = ${plainDecimal(card.epsilon)}, δ = ${plainDecimal(card.delta)}`;
+  const budget = `ε = ${plainDecimal(card.epsilon)}, δ = ${told(plainDecimal(card.delta))}`;
   const many = counts.length > 0 ? ` of ${counts.join(" and ")} rows` : "";
   const held = releases.length > 1 ? `Two sketches, of a training and a test part${many}.` : `One sketch${many}.`;
   return [
@@ -58,7 +58,7 @@ export function shownPlan({ card, releases }) {
     element(
       "p",
       { class: "small muted" },
-      "Standard deviation of the noise, where a feature goes from -1 to 1 between its bounds:",
+      "Standard deviation of the noise, where a feature goes from −1 to 1 between its bounds:",
     ),
     tableOfRows(
       "Noise of every statistic",
@@ -85,7 +85,7 @@ function indented(header) {
 
 // Files of a request that was just paid for. `saved` hears the name of each that was asked for.
 export function shownFiles({ files, card, ledgerFile, cardFile }, saved) {
-  const button = (words, name, content, type) => saveButton(words, name, content, type, () => saved(name));
+  const button = (words, name, content, type, look) => saveButton(words, name, content, type, () => saved(name), look);
   const sketches = files.map(({ part, content }) =>
     button(`Save the ${PARTS[part]} sketch`, `${card.name}-${part}.saibot`, content, SKETCH),
   );
@@ -100,8 +100,8 @@ export function shownFiles({ files, card, ledgerFile, cardFile }, saved) {
       "div",
       { class: "files" },
       ...sketches,
-      button("Save the ledger with its receipt", ledgerFile.name, ledgerFile.content, "application/json"),
-      button("Save the card for the command line", cardFile.name, cardFile.content, "text/plain"),
+      button("Save the ledger with its receipt", ledgerFile.name, ledgerFile.content, "application/json", "button quiet"),
+      button("Save the card for the command line", cardFile.name, cardFile.content, "text/plain", "button quiet"),
     ),
     element(
       "p",
@@ -131,12 +131,17 @@ export function shownFiles({ files, card, ledgerFile, cardFile }, saved) {
 
 function shownKeys({ part, keys, names, released }) {
   if (keys.length === 0) return [];
-  const rows = keys.slice(0, ROWS_SHOWN).map((key, k) => [key, ...released.map((column) => column[k].toFixed(3))]);
+  const number = (value) => value.toFixed(3).replace("-", "−");
+  const rows = keys.slice(0, ROWS_SHOWN).map((key, k) => [key, ...released.map((column) => number(column[k]))]);
   const more =
     keys.length > ROWS_SHOWN
       ? [element("p", { class: "small muted" }, `And ${grouped(keys.length - ROWS_SHOWN)} keys more.`)]
       : [];
-  return [tableOfRows(`Noisy numbers of the ${PARTS[part]} sketch`, ["Key", ...names], rows), ...more];
+  const heads = names.map((name) => (name === "c" ? "Rows" : `Sum of ${name.slice("s:".length)}`));
+  return [
+    element("p", { class: "small muted" }, "Every feature goes from −1 to 1 between its bounds, as it does in the sums:"),
+    tableOfRows(`Noisy numbers of the ${PARTS[part]} sketch`, ["Key", ...heads], rows), ...more,
+  ];
 }
 
 // A request that was bought before, with its files where the ledger has them.

@@ -22,6 +22,7 @@ from saibot.report.places import map_file
 
 ADDRESS = re.compile(r"https?://[\w-]+(\.[\w-]+)*(:\d+)?([/?#][^\s<>\"\\]*)?")  # no other scheme is followed from here
 MAILBOX = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
+MINUS = re.compile(r"(?:(?<=\s)|^)-(?=\d)")
 STATIC = Path(__file__).parent / "static"
 SEEN_FIRST = ("catalogue.html", "dataset.html", "result.html")  # what most visitors open, and takes longest to compile
 
@@ -30,7 +31,7 @@ SEEN_FIRST = ("catalogue.html", "dataset.html", "result.html")  # what most visi
 def pages() -> Environment:
     made = environment("saibot.platform.pages")
     made.filters |= {"prose": prose, "markdown": markdown_html, "without_markdown": markdown_text}
-    made.filters |= {"domain_name": domain_name, "linked": linked}
+    made.filters |= {"domain_name": domain_name, "domain_title": domain_title, "linked": linked}
     made.globals |= {"asset": asset}
     return made
 
@@ -62,6 +63,12 @@ def static_file(name: str) -> Path:
     return known[name]
 
 
+def domain_title(id: str) -> str:
+    """The name of a key domain at the beginning of a line; an id that is its own name stays as it is."""
+    name = domain_name(id)
+    return name if name == id else name[:1].upper() + name[1:]
+
+
 def linked(text: str) -> Markup:
     """What a provider says, as a link where it is the address of a page or a mailbox, and nothing beside that."""
     if ADDRESS.fullmatch(text):
@@ -72,7 +79,10 @@ def linked(text: str) -> Markup:
 
 
 def prose(text: str | None) -> Markup:
-    """A message as a sentence of a page: it begins with a capital letter, and what stands in backticks is code."""
+    """A message as a sentence of a page: it begins with a capital letter, what stands in backticks is code, and numbers
+    elsewhere have the minus of other pages."""
     words = text or ""
     parts = re.split(r"`([^`]*)`", words[:1].upper() + words[1:])
-    return Markup("").join(Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts))
+    code = Markup("<code>{}</code>")
+    told = (code.format(part) if i % 2 else escape(MINUS.sub("−", part)) for i, part in enumerate(parts))
+    return Markup("").join(told)

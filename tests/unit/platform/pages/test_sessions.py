@@ -294,8 +294,13 @@ def test_the_preview_is_the_one_of_the_command(browser: httpx.Client) -> None:
 )
 def test_a_plan_that_makes_no_sense_is_explained(browser: httpx.Client, query: str) -> None:
     answer = browser.get(f"/plan/preview.json?{query}")
-    assert answer.status_code == 422 and "note bad" in answer.json()["html"]
-    assert browser.get(f"/plan?{query}").status_code == 200
+    field = query.partition("=")[0].replace("neighbours", "")  # a list has no wrong choice to mark
+    assert answer.status_code == 422 and "note bad" in answer.json()["problem"] and answer.json()["field"] == field
+    page = browser.get(f"/plan?{query}")
+    assert page.status_code == 200 and page.text.index("note bad") < page.text.index("<form class"), "above the form"
+    marked = re.findall(r'name="(\w+)"[^>]*aria-invalid="true" aria-errormessage="wrong"', page.text)
+    assert marked == ([field] if field else [])
+    assert "not −1" in page.text or "epsilon" not in query
 
 
 def test_many_who_plan_at_once_do_not_take_all_of_the_server(browser: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,18 @@ const form = document.querySelector("form[data-ask]");
 for (const input of form.querySelectorAll("input[type=file]")) {
   const told = document.getElementById(input.getAttribute("aria-describedby").split(" ")[0]);
   const first = told.textContent;
+  const instead = document.getElementById(`${input.id}-instead`);
   input.addEventListener("change", async () => {
     told.classList.remove("bad");
+    instead.hidden = true;
     input.setCustomValidity("");
     input.removeAttribute("aria-invalid");
     const file = input.files[0];
     if (!file) { told.textContent = first; return; }
     if (await startOf(file, MAGIC.length) !== MAGIC) {
-      const words = `${file.name} is not a sketch, and it was not sent. Make one: saibot privatize ${file.name} --card CARD.toml --key KEY --epsilon 1`;
+      const words = `${file.name} is not a sketch, and it was not sent. Make one of it on your own machine.`;
+      instead.querySelector("code").replaceChildren(...wholeWords(`saibot privatize ${quoted(file.name)} --card CARD.toml --key KEY --epsilon 1`));
+      instead.hidden = false;
       told.textContent = words;
       told.classList.add("bad");
       input.setAttribute("aria-invalid", "true");
@@ -29,6 +33,21 @@ for (const input of form.querySelectorAll("input[type=file]")) {
     const key = header.key ? `, by ${header.key.name}` : "";
     told.textContent = `${header.dataset.name}: ${header.features.map((feature) => feature.name).join(", ")}${key}; ε = ${header.budget.epsilon}`;
     if (input.name === "train") offerTargets(header.features.map((feature) => feature.name));
+  });
+}
+
+// As a shell reads it.
+function quoted(name) {
+  return /^[\w@%+=:,./-]+$/.test(name) ? name : `'${name.replaceAll("'", `'"'"'`)}'`;
+}
+
+// Lines of a command end at blanks, not behind the hyphens of an option.
+function wholeWords(command) {
+  return command.split(/( )/).map((part) => {
+    if (!part.startsWith("-")) return part;
+    const whole = document.createElement("span");
+    whole.textContent = part;
+    return whole;
   });
 }
 

@@ -2,6 +2,7 @@
 
 const form = document.querySelector("form[data-plan]");
 const answer = document.getElementById("expected");
+const problem = document.getElementById("problem");
 let waiting = null;
 let asked = 0;
 
@@ -46,6 +47,21 @@ function ask() {
   waiting = setTimeout(load, 120);
 }
 
+// The field that is refused, and why, where it is typed.
+function mark(name) {
+  document.getElementById("wrong")?.remove();
+  for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  const field = name && form.elements[name];
+  if (!field) return;
+  const why = document.createElement("span");
+  why.id = "wrong";
+  why.className = "hint bad";
+  why.textContent = problem.querySelector("strong").textContent;
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-errormessage", why.id);
+  (field.closest(".range-head") ?? field).after(why);
+}
+
 async function load() {
   if (!form.checkValidity()) return;
   const number = ++asked;
@@ -59,5 +75,7 @@ async function load() {
   const found = await response.json();
   history.replaceState(null, "", `/plan?${query}`);
   answer.innerHTML = found.html;
+  problem.innerHTML = found.problem;
+  mark(found.field);
   dispatchEvent(new Event("saibot:redraw"));
 }

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from saibot.errors import SaibotError
 from saibot.platform.api.forms import file_of
 from saibot.platform.api.uploads import large_turn
-from saibot.platform.errors import TooManyRequests, Unusable, status_of
+from saibot.platform.errors import NotFound, TooManyRequests, Unusable, status_of
 from saibot.platform.pages.visit import Visit, in_thread
 from saibot.platform.validation import MAGIC
 from saibot.search.rankings import RANKINGS
@@ -38,7 +38,7 @@ class NotASketch(Unusable):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"{name} is not a sketch. It was not kept.",
+            f"the file {name} is not a sketch. It was not kept.",
             hint="Rows never come to the platform. Make a sketch of them on your own machine, and send that:",
             code="invalid_sketch",
         )
@@ -47,7 +47,8 @@ class NotASketch(Unusable):
 
 def show(visit: Visit) -> Response:
     fields = Question.model_fields
-    chosen = {"target": "", "providers": visit.request.query_params.get("provider", "")[:200]}
+    asked_of = visit.request.query_params.get("dataset", "")[:40]
+    chosen = {"target": "", "providers": visit.request.query_params.get("provider", "")[:200], "dataset": asked_of}
     return _form(visit, chosen | {name: fields[name].default for name in (*NUMBERS, "rank", *CHECKS)})
 
 
@@ -56,7 +57,7 @@ async def send(visit: Visit) -> Response:
     with ExitStack() as held:
         async with visit.sketches() as fields:
             asked: dict[str, Any] = {
-                name: str(fields.get(name, "")).strip() for name in ("target", "providers", *NUMBERS, "rank")
+                name: str(fields.get(name, "")).strip() for name in ("target", "providers", "dataset", *NUMBERS, "rank")
             }
             for name in CHECKS:
                 asked[name] = CHECKED.get(name, True) if name in fields else UNCHECKED.get(name, False)
@@ -95,9 +96,18 @@ def _form(visit: Visit, asked: dict[str, Any], *, problem: SaibotError | None = 
         checked=CHECKED,
         rankings=RANKINGS.values(),
         problem=problem,
+        dataset=_dataset(visit, asked["dataset"]),
         command=problem.command if isinstance(problem, NotASketch) else "",
         may_ask=visit.caller.has("requester"),
     )
+
+
+def _dataset(visit: Visit, id: str) -> dict[str, Any] | None:
+    """The dataset from whose page somebody came, if there is one that they may know of."""
+    try:
+        return visit.platform.catalog.show(visit.caller, id) if id else None
+    except NotFound:
+        return None
 
 
 async def _sketch(visit: Visit, fields: FormData, name: str, held: ExitStack) -> bytes | Path | None:
@@ -112,7 +122,7 @@ async def _sketch(visit: Visit, fields: FormData, name: str, held: ExitStack) ->
 def _question(asked: dict[str, Any]) -> Question:
     """The form's fields, or what is wrong with them in the form's own words."""
     try:
-        given = {name: value for name, value in asked.items() if value != ""}
+        given = {name: value for name, value in asked.items() if value != "" and name != "dataset"}
         named = tuple(name.strip() for name in asked["providers"].split(",") if name.strip())
         return Question(**given | {"providers": named})
     except InvalidOption as problem:

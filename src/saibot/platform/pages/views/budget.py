@@ -9,7 +9,7 @@ from starlette.responses import Response
 from saibot.platform.catalog import Filter
 from saibot.platform.errors import NotAllowed, Unusable
 from saibot.platform.pages.sketch_facts import SketchReader
-from saibot.platform.pages.spending import tables_of
+from saibot.platform.pages.spending import spent_by, tables_of
 from saibot.platform.pages.visit import Visit, in_thread
 from saibot.platform.pagination import read_cursor, write_cursor
 
@@ -27,7 +27,7 @@ def show(visit: Visit, reader: SketchReader) -> Response:
         "budget.html",
         here="budget",
         account=caller.name,
-        tables=[table | {"spent": table["published"]} for table in tables_of(visit, reader, datasets)],
+        tables=[table | {"spent": spent_by(table)} for table in tables_of(visit, reader, datasets)],
         next=write_cursor(page.next),
         waiting=visit.platform.enquiries.waiting(caller),
     )

@@ -48,6 +48,7 @@ def show(visit: Visit, reader: SketchReader) -> Response:
         correlations_chart=sketch_charts.correlations(names, correlations) if correlations and len(names) <= 40 else None,
         names=names,
         protection=_protection(dataset, facts),
+        account_total=words.account_total(dataset["budget"], dataset["spent"]) if dataset["spent"] else "",
         mechanism_words=mechanism,
         layout_words=layout,
         related=visit.platform.relatives.of(visit.caller, dataset["id"], limit=NEIGHBOURS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,7 @@ from starlette.responses import Response
 
 from saibot.discover.joins import part_id
 from saibot.domains.csv_text import domain_to_csv
-from saibot.domains.naming import domain_name, key_labels
+from saibot.domains.naming import domain_name, key_kind, key_labels, listed_size
 from saibot.domains.vocabularies import finer_lists, of_domain
 from saibot.errors import InvalidDomain
 from saibot.platform.catalog import Filter
@@ -42,10 +43,24 @@ def index(visit: Visit) -> Response:
     counted = visit.platform.catalog.facets(visit.caller, Filter())["domains"]
     factors = {name: one for one in visit.platform.key_domains.in_use() for name in one.names if len(one.names) == 1}
     listed = [
-        {"id": one["domain"], "count": one["count"], "href": address(one["domain"]), "known": factors.get(one["domain"])}
+        {
+            "id": one["domain"],
+            "count": one["count"],
+            "href": address(one["domain"]),
+            "known": factors.get(one["domain"]),
+            "kind": key_kind(one["domain"]),
+            "size": listed_size(one["domain"]) or _seen_size(visit, one["domain"]),
+        }
         for one in counted
     ]
     return visit.page("domains.html", here="domains", domains=listed)
+
+
+def _seen_size(visit: Visit, id: str) -> int | None:
+    """As the newest dataset with these keys says: lists under one id that nobody has registered may differ."""
+    page = visit.platform.catalog.list(visit.caller, Filter(domain=id), limit=1)
+    parts = [part for text in page.items for part in json.loads(text)["key"]["parts"] if part["domain"] == id]
+    return next((int(part["size"]) for part in parts), None)
 
 
 def show(visit: Visit) -> Response:
@@ -63,6 +78,8 @@ def show(visit: Visit) -> Response:
             for other in facts.others
         ],
         sample=_sample(facts),
+        levels=[(level, size) for level, size in facts.levels if size < facts.part.size],
+        spellings=[level for level, size in facts.levels if size >= facts.part.size],
         known=[_brief(facts, one, one is chosen) for one in known],
         chosen=None if chosen is None else _factor(visit, facts, chosen, query.get("factor", "1")),
         coarser=_lists(facts.vocabulary.levels.values() if facts.vocabulary else ()),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from starlette.responses import JSONResponse, Response
@@ -58,8 +58,9 @@ def numbers(visit: Visit) -> Response:
     found = answer(Asked.of(visit.request.query_params))
     html = render("plan_expected.html", **found)
     expected = found["expected"]
-    status = 200 if expected is not None else 422
-    return JSONResponse({"preview": expected.to_json() if expected else None, "html": html}, status_code=status)
+    told = {"preview": expected.to_json() if expected else None, "html": html}
+    told |= {"problem": render("plan_problem.html", **found), "field": found["problem_field"]}
+    return JSONResponse(told, status_code=200 if expected is not None else 422)
 
 
 def answer(asked: Asked) -> dict[str, Any]:
@@ -71,26 +72,23 @@ def answer(asked: Asked) -> dict[str, Any]:
             expected = _preview(asked)
             points = _curve(asked) if expected.reliability is not None else ()
     except SaibotError as problem:
-        return {"expected": None, "rows": [], "problem": problem, "chart": None, "command": ""}
+        wrong = _wrong_field(asked)
+        return {"expected": None, "rows": [], "problem": problem, "problem_field": wrong, "chart": None, "command": ""}
     finally:
         _WAITING.release()
     chart = sketch_charts.reliability(points, float(asked.epsilon)) if points else None
-    rows = preview_rows(expected.to_json())
-    return {"expected": expected, "rows": rows, "problem": None, "chart": chart, "command": _command(asked)}
+    rows, command = preview_rows(expected.to_json()), _command(asked)
+    return {"expected": expected, "rows": rows, "problem": None, "problem_field": "", "chart": chart, "command": command}
 
 
 @lru_cache(4096)
 def _preview(asked: Asked) -> Preview:
-    rows, keys, features = (_whole(asked, name) for name in ("rows", "keys", "features"))
-    if rows < 1 or features < 1:
-        raise InvalidInput("a table has at least one row and one feature.")
+    rows, keys, features = (_counted(asked, name) for name in ("rows", "keys", "features"))
     try:
         relation = Neighbours(asked.neighbours)
     except ValueError:
         raise InvalidInput("neighbours is replace-one or add-remove.") from None
-    bound = exact_decimal(asked.bound, name="bound") if asked.bound else None
-    if bound is not None and bound <= 0:
-        raise InvalidInput("the norm bound must be greater than 0.")
+    bound = _bound(asked)
     sizes = (keys,) if keys else ()
     request = PlanRequest(
         mechanism=DEFAULT,
@@ -105,6 +103,22 @@ def _preview(asked: Asked) -> Preview:
         keys=tuple(size + 1 for size in sizes),
     )
     return preview(request, rows=rows, keys=sizes)
+
+
+def _wrong_field(asked: Asked) -> str:
+    """The first field that is refused by itself; no text where only several together are."""
+    checks: dict[str, Callable[[], Any]] = {name: partial(_counted, asked, name) for name in MOST}
+    checks |= {
+        "epsilon": lambda: Budget(asked.epsilon),
+        "bound": lambda: _bound(asked),
+        "delta": lambda: Budget(1, asked.delta),
+    }
+    for name, check in checks.items():
+        try:
+            check()
+        except SaibotError:
+            return name
+    return ""
 
 
 def _curve(asked: Asked) -> tuple[dict[str, Any], ...]:
@@ -131,6 +145,20 @@ def _whole(asked: Asked, name: str) -> int:
     if not 0 <= value <= MOST[name]:
         raise InvalidInput(f"{name} lies between 0 and {MOST[name]:,}.")
     return value
+
+
+def _counted(asked: Asked, name: str) -> int:
+    value = _whole(asked, name)
+    if value < 1 and name != "keys":
+        raise InvalidInput("a table has at least one row and one feature.")
+    return value
+
+
+def _bound(asked: Asked) -> Decimal | None:
+    bound = exact_decimal(asked.bound, name="bound") if asked.bound else None
+    if bound is not None and bound <= 0:
+        raise InvalidInput("the norm bound must be greater than 0.")
+    return bound
 
 
 def _default_bound(asked: Asked) -> float:

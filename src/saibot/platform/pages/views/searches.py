@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from dataclasses import dataclass
 
 from starlette.responses import Response
 
@@ -14,22 +14,22 @@ from saibot.platform.pages.admin_words import taken
 from saibot.platform.pages.render import asset
 from saibot.platform.pages.visit import Visit, in_thread
 from saibot.platform.pagination import read_cursor, write_cursor
+from saibot.platform.remembered import Remembered
 from saibot.report.comparison import SideBySide, asked_words, compare_views
 from saibot.report.exploring import explore_view
-from saibot.report.format import minute
 from saibot.report.html import comparison_html, report_html
 from saibot.report.result import ResultView, file_name, result_csv, view_result
 from saibot.wire import Search
 
 LIMIT = 50
-DESCRIBED = 20  # searches of one minute whose results are read to tell them apart
+REMEMBERED = 2_000  # a result is read once, and never changes
 ALONE = {"cache-control": "no-store"}
 
 
 def index(visit: Visit) -> Response:
     place = read_cursor(visit.request.query_params.get("cursor"), int)
     page = visit.platform.searches.list(visit.caller, place, LIMIT)
-    searches = [search.to_json() | {"seconds": taken(search)} for search in page.items]
+    searches = [search.to_json() | {"seconds": taken(search), "told": _in_brief(visit, search)} for search in page.items]
     return visit.page(
         "searches.html",
         here="searches",
@@ -38,6 +38,33 @@ def index(visit: Visit) -> Response:
         everybody=visit.caller.has("admin"),
         days=visit.platform.settings.result_days,
     )
+
+
+@dataclass(frozen=True)
+class InBrief:
+    """What tells one's searches apart in a list."""
+
+    words: str
+    before: float | None
+    after: float | None
+
+
+_BRIEFS: Remembered[str, InBrief] = Remembered(seconds=3600.0, most=REMEMBERED)
+
+
+def _in_brief(visit: Visit, search: Search) -> InBrief | None:
+    """Of the visitor's own that have a result."""
+    if search.status != "done" or search.requester != visit.caller.name:
+        return None
+    known = _BRIEFS.get(search.id)
+    if known is None:
+        try:
+            view = view_result(visit.platform.result(visit.caller, search.id))
+        except NotFound:  # it has just expired
+            return None
+        known = InBrief(asked_words(view), view.before, view.after)
+        _BRIEFS.put(search.id, known)
+    return known
 
 
 def show(visit: Visit) -> Response:
@@ -169,22 +196,10 @@ def _done(visit: Visit) -> list[Search]:
 
 
 def _others(visit: Visit, search: Search) -> list[tuple[Search, str]]:
-    """The other ones, each with what tells it from those about the same target of the same minute, if there are any."""
-    done = _done(visit)
-    same = Counter((one.target, minute(one.created)) for one in done)
-    found: list[tuple[Search, str]] = []
-    for other in done:
-        alike = same[other.target, minute(other.created)] > 1 and len(found) < DESCRIBED
-        if other.id != search.id:
-            found.append((other, _asked_words(visit, other.id) if alike else ""))
-    return found
-
-
-def _asked_words(visit: Visit, id: str) -> str:
-    try:
-        return asked_words(view_result(visit.platform.result(visit.caller, id)))
-    except NotFound:  # it has just expired
-        return ""
+    """The other ones, each with what was asked."""
+    return [
+        (other, told.words if (told := _in_brief(visit, other)) else "") for other in _done(visit) if other.id != search.id
+    ]
 
 
 def _download(content: bytes, view: ResultView, suffix: str, kind: str) -> Response:
