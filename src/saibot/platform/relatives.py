@@ -32,6 +32,7 @@ from saibot.sketch import Header
 from saibot.wire import JoinsWith, Related, UnionsWith
 
 LOOKED_AT = 300  # datasets at most, of those that could be related
+PRODUCTS = 2_000_000  # of two features, in all the headers that are read for one answer: four of the largest there are
 REMEMBERED = 2  # each has all keys of a sketch
 
 
@@ -123,11 +124,14 @@ class Relatives:
         """Datasets with the same features in the same units, whatever their key: their rows can be added."""
         wanted = {letters_of(feature.name) for feature in header.features}
         alike = self._catalog.addable(header.features[0].name)[:LOOKED_AT]
-        found = 0
+        found = read = 0
         for other in self._catalog.latest(caller, alike):
             has = {letters_of(feature["name"]) for feature in other["features"]}
             if not wanted <= has or other["id"] == dataset["id"] or found == limit:
                 continue
+            read += len(has) * (len(has) + 1) // 2
+            if read > PRODUCTS:
+                continue  # a smaller one may follow, but not for everybody to wait for
             with suppress(NotFound, InvalidSketch):
                 union = match_union(
                     header.features,

@@ -8,6 +8,7 @@ import pytest
 
 from saibot.domains import named_domain
 from saibot.domains.vocabularies import finer_lists
+from saibot.platform import relatives
 from saibot.platform.accounts import NOBODY, Caller
 from saibot.platform.errors import NotFound
 from saibot.platform.service import Platform
@@ -74,3 +75,13 @@ def test_rows_that_meet_by_the_same_key_are_not_said_to_have_another(
     id, _ = [platform.accept(provider, named(name))[0].id for name in ("a", "b")]
     (union,) = platform.relatives.of(provider, id, limit=6).unions
     assert "key" not in union.why
+
+
+def test_headers_of_others_are_read_up_to_a_bound(
+    platform: Platform, provider: Caller, named: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three hundred headers with a thousand features each would be half a minute of work for one answer."""
+    ids = [platform.accept(provider, named(name))[0].id for name in "abcdef"]
+    features = len(platform.show(provider, ids[0])["features"])
+    monkeypatch.setattr(relatives, "PRODUCTS", 2 * (features * (features + 1) // 2))
+    assert len(names(platform, provider, ids[0])[1]) == 2
