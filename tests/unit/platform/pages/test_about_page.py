@@ -35,7 +35,7 @@ def test_the_page_shows_what_is_said_and_has_a_form_for_its_provider_alone(tmp_p
         fields = {"csrf": code[1], "licence": "CC0", "contact": "me", "tags": "a, b,, a", "more": "# Top <script>"}
         assert client.post(f"/datasets/{id}/about", data=fields).headers["location"] == f"/datasets/{id}?done=described"
         page = client.get(f"/datasets/{id}")
-        assert "Licence CC0 Contact me Used in no search of the last" in words(page.text)
+        assert "Licence CC0 Contact me Used in no search yet" in words(page.text)
         assert '<a class="tag" href="/?tag=a">#a</a><a class="tag" href="/?tag=b">#b</a>' in page.text
         assert "<h3>Top &lt;script&gt;</h3>" in page.text
         long = client.post(f"/datasets/{id}/about", data=fields | {"licence": "x" * 300})
