@@ -126,7 +126,7 @@ def _marks(one: Dataset) -> str:
 def _used(uses: Uses) -> str:
     if not uses.total:
         return "in no search yet"
-    lately = f"{uses.lately or 'none'} of them in the last {plural(uses.days, 'day')}"
+    lately = f"{uses.lately or 'none'} in the last {plural(uses.days, 'day')}"
     return f"in {plural(uses.total, 'search', 'searches')}, {lately}"
 
 
