@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 
-from saibot.platform import uses
+from saibot.platform import Settings, uses
 from saibot.platform.accounts import NOBODY, Caller
 from saibot.platform.catalog import Filter
+from saibot.platform.jobs.process import Outcome
 from saibot.platform.service import Platform
-from saibot.wire import Uses
+from saibot.wire import Question, Uses
+from tests.support.processes import in_a_process
 
 Named = Callable[..., bytes]
+ASKER = Caller("asker", frozenset({"requester"}), "t1")
 RIVAL = Caller("rival", frozenset({"provider"}), "t2")
 
 
@@ -77,3 +84,41 @@ def test_the_most_used_come_first(platform: Platform, provider: Caller, named: N
     names = [item[item.index('"name":"') + 8] for item in (*page.items, *rest.items)]
     assert names == ["b", "a", "c"]
     assert platform.show(NOBODY, made[1].id)["uses"] == Uses(total=2, lately=2, days=7).to_json()
+
+
+def _end_and_die(settings: Settings, id: str, digest: str) -> None:
+    """A server that is killed in the transaction that ends a search, when it has been counted."""
+    platform = _still(settings)
+    _run(platform, id, digest)
+    event.listen(platform.database.engine, "commit", lambda connection: os.kill(os.getpid(), signal.SIGKILL))
+    platform.searches.end(id, ASKER.name, Outcome("done"), seconds=1)
+
+
+def _still(settings: Settings) -> Platform:
+    """A platform where nothing happens by itself."""
+    Platform.start = lambda platform: None  # type: ignore[method-assign]
+    return Platform(settings)
+
+
+def _run(platform: Platform, id: str, digest: str) -> None:
+    assert platform.searches.next() is not None
+    (platform.searches.request(id) / "result.json").write_text(json.dumps({"steps": [{"digest": digest}]}))
+
+
+@pytest.mark.fault
+def test_a_search_whose_end_was_cut_off_is_counted_when_it_has_ended(
+    settings: Settings, provider: Caller, named: Named, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Platform, "start", Platform.start)  # `_still` replaces it
+    platform = _still(settings)
+    dataset = platform.accept(provider, named("x"))[0]
+    question = Question(target=dataset.features[0].name)
+    id = platform.searches.submit(ASKER, named("train"), None, question).id
+    platform.close()
+    assert in_a_process(_end_and_die, settings, id, dataset.digest) == -signal.SIGKILL
+    again = _still(settings)
+    assert again.searches.show(ASKER, id).status == "queued" and used(again, dataset.id) == (0, 0)
+    _run(again, id, dataset.digest)
+    again.searches.end(id, ASKER.name, Outcome("done"), seconds=1)
+    assert again.searches.show(ASKER, id).status == "done" and used(again, dataset.id) == (1, 1)
+    again.close()
