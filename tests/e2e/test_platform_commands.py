@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -155,6 +156,7 @@ def test_what_is_published_is_there_for_everybody(story, published):
     one = story.requester.type("datasets", published["id"])
     assert "one patient" in one and "replace-one" in one and "±" in one
     assert "all sketches of this account together" not in " ".join(one.split()), "there is no other one"
+    assert re.search(r" used in (no search yet|\d+ search)", " ".join(one.split()))
     assert story.requester.json("domains", "list")["domains"][0]["levels"] == ["building"]
     assert story.requester.json("domains", "show", "wards")["size"] == len(WARDS)
 

@@ -10,12 +10,12 @@ import typer
 from saibot.cli.connection import PlatformOption, day, describe_key, open_connection, shown
 from saibot.cli.describe import facts_of
 from saibot.cli.show import JsonOption, print_json
-from saibot.report.format import number
+from saibot.report.format import number, plural
 from saibot.report.terminal import print_table
 from saibot.report.words import account_total
 
 if TYPE_CHECKING:
-    from saibot.wire import About, Dataset, ShownDataset
+    from saibot.wire import About, Dataset, ShownDataset, Uses
 
 
 OPEN = "open: exact, no privacy cost"
@@ -35,7 +35,7 @@ def datasets(
     feature: Annotated[str | None, typer.Option(help="Only those with a feature of this name.")] = None,
     tag: Annotated[str | None, typer.Option(help="Only those with this tag.")] = None,
     mine: Annotated[bool, typer.Option("--mine", help="Only your own.")] = False,
-    sort: Annotated[str, typer.Option(help="published, rows, epsilon or name.")] = "published",
+    sort: Annotated[str, typer.Option(help="published, rows, epsilon, name or used.")] = "published",
     limit: Annotated[int, typer.Option(help="Most to list.", min=1)] = 50,
     platform: PlatformOption = None,
     json: JsonOption = False,
@@ -100,6 +100,7 @@ def _show(one: ShownDataset, said: About) -> None:
         ("visibility", one.visibility + (f", until {day(one.expires)}" if one.expires else "")),
         ("version", f"{one.version}, published {day(one.published)}, digest {one.digest[:12]}, {one.bytes:,} bytes"),
         ("signed", "by nobody" if one.signer is None else f"with the key {one.signer}"),
+        ("used", "" if one.uses is None else _used(one.uses)),
         ("copy of", "a dataset that is not for you to see" if one.copy_of == "" else one.copy_of or ""),
         *(("doubt", flag.text) for flag in one.flags),
     ]
@@ -121,6 +122,13 @@ def _show(one: ShownDataset, said: About) -> None:
 
 def _marks(one: Dataset) -> str:
     return (" (copy)" if one.copy_of is not None else "") + (" !" if one.flags else "")
+
+
+def _used(uses: Uses) -> str:
+    if not uses.total:
+        return "in no search yet"
+    lately = f"{uses.lately or 'none'} in the last {plural(uses.days, 'day')}"
+    return f"in {plural(uses.total, 'search', 'searches')}, {lately}"
 
 
 def _limits(lower: float | None, upper: float | None) -> str:

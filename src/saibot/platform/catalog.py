@@ -35,12 +35,13 @@ from saibot.platform.storage.tables import datasets, grants, terms, versions
 from saibot.platform.visibility import Kind, asked_by, kind_of, visible, visible_to
 from saibot.wire import CorpusEntry, Dataset
 
-Sort = Literal["published", "rows", "epsilon", "name"]
+Sort = Literal["published", "rows", "epsilon", "name", "used"]
 SORTS: dict[str, tuple[ColumnElement[Any], bool, type]] = {  # column, descending, type of its values
     "published": (datasets.c.published, True, str),
     "rows": (datasets.c.rows, True, int),
     "epsilon": (datasets.c.epsilon, False, float),
     "name": (datasets.c.sort_name, False, str),
+    "used": (datasets.c.used, True, int),
 }
 FEW = 20_000  # a term is counted up to here
 WINDOW = 12_000  # datasets that a walk through the list looks at

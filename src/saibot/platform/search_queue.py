@@ -15,9 +15,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, update
 from sqlalchemy.engine import RowMapping
 
+from saibot.platform import uses
 from saibot.platform.clock import now
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.tables import searches, served, uses
+from saibot.platform.storage.tables import searches, served
 from saibot.wire.search import OVER
 
 LEASE_SECONDS = 15.0
@@ -101,8 +102,7 @@ class SearchQueue:
             query = update(searches).where(self._mine(id, attempt)).values(values | {"until": None})
             if not connection.execute(query).rowcount:
                 return self._was_ended(connection, id, attempt)  # by a call whose answer was lost
-            for digest in taken:
-                connection.execute(insert(uses).values(search=id, digest=digest))
+            uses.count(connection, id, taken)
             self._serve(connection, account, seconds)
         return True
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from sqlalchemy import Connection, delete, func, insert, select
 from sqlalchemy.engine import RowMapping
 
+from saibot.platform import uses
 from saibot.platform.accounts import Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.clock import days_ago, now
@@ -27,9 +28,9 @@ from saibot.platform.search_files import RESULT, SearchFiles
 from saibot.platform.search_queue import WAITING, SearchQueue
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.tables import searches, uses
+from saibot.platform.storage.tables import searches
 from saibot.platform.validation import accepted_sketch
-from saibot.wire import ErrorFacts, Question, Search
+from saibot.wire import ErrorFacts, Question, Search, Uses
 from saibot.wire.search import OVER, Progress
 
 STATUSES = ("queued", "running", *OVER)
@@ -258,11 +259,11 @@ class Searches:
         with self._lock:
             self._live.pop(id, None)
 
-    def uses_of(self, digests: Sequence[str]) -> int:
-        """How many of the searches that are kept have taken one of these sketches; by whom is nobody's business."""
-        query = select(func.count(uses.c.search.distinct())).where(uses.c.digest.in_(digests))
+    def uses_of(self, dataset: str) -> Uses:
+        """How many searches have taken a dataset, ever and lately."""
         with self._database.read() as connection:
-            return int(connection.execute(query).scalar_one())
+            total, lately = uses.total_and_lately(connection, dataset)
+        return Uses(total=total, lately=lately, days=self._settings.result_days)
 
     def tidy(self) -> int:
         """Remove what is older than results are kept."""
@@ -324,7 +325,7 @@ class Searches:
         with self._database.write() as connection:
             for id in ids:
                 connection.execute(delete(searches).where(searches.c.id == id))
-                connection.execute(delete(uses).where(uses.c.search == id))
+            uses.forget(connection, ids)
 
     def _row(self, caller: Caller, id: str) -> RowMapping:
         """The search if the caller may know of it: its requester, or an admin."""

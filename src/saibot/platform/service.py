@@ -237,7 +237,8 @@ class Platform:
             *(f"the key domain {name!r} is not registered here; the sketch lists its keys" for name in unknown),
         ]
         found = None if text is None else json.loads(text)
-        return document | {"features": json.loads(features), "profile": found, "notes": notes}
+        uses = self.searches.uses_of(id)
+        return document | {"features": json.loads(features), "profile": found, "notes": notes, "uses": uses.to_json()}
 
     def takes_long(self, caller: Caller, id: str) -> bool:
         """Whether showing a dataset means to read a large sketch."""

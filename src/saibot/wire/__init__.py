@@ -6,7 +6,7 @@ from these, so a field that is added or renamed here is so everywhere.
 
 from saibot.wire.about import About
 from saibot.wire.account import Account, NewToken, Role, Token
-from saibot.wire.dataset import CorpusEntry, Dataset, JoinKeyPart, ShownDataset
+from saibot.wire.dataset import CorpusEntry, Dataset, JoinKeyPart, ShownDataset, Uses
 from saibot.wire.domain import Domain
 from saibot.wire.enquiry import DatasetGrant, Enquire, Enquiry, EnquiryGrant, EnquiryRefusal
 from saibot.wire.explored import FitOnRows, KeyResiduals, ModelOnRows, OtherBudgets, PlotCell, WhatIf
@@ -73,6 +73,7 @@ __all__ = [
     "TrailEntry",
     "UnionsWith",
     "Unrelated",
+    "Uses",
     "WhatIf",
     "Worth",
 ]

@@ -134,12 +134,21 @@ class Version(Shape):
     bytes: int
 
 
+class Uses(Shape):
+    """How many searches of the platform took a step with a dataset. Searches on requesters' own machines are not known."""
+
+    total: int = Field(description="Since it was published, or since the platform counts.")
+    lately: int = Field(description="Of those that are kept.")
+    days: float = Field(description="How long they are kept.")
+
+
 class ShownDataset(Dataset):
     """One dataset by itself, with its private profile and its versions."""
 
     profile: dict[str, Any] | None = Field(description="Count, means, deviations and correlations with their errors.")
     versions: tuple[Version, ...]
     notes: tuple[str, ...]
+    uses: Uses | None = Field(None, description="How often searches have taken it. Earlier platforms do not say.")
 
 
 class CorpusEntry(Shape):

@@ -61,7 +61,7 @@ def test_it_goes_with_the_last_dataset_of_the_table(server: Any, sketches: dict[
     assert owner.get(f"/v1/datasets/{again}/about").json()["licence"] == ""
 
 
-def test_a_search_that_took_a_dataset_is_counted_while_it_is_kept(
+def test_a_search_that_took_a_dataset_is_counted_for_good_and_among_the_latest_while_it_is_kept(
     server: Any, sketches: dict[str, bytes], verbs: Any
 ) -> None:
     owner, asker = server.account("provider"), server.account("requester")
@@ -70,11 +70,14 @@ def test_a_search_that_took_a_dataset_is_counted_while_it_is_kept(
     assert verbs.wait(asker, search)["status"] == "done"
     taken = [step["digest"] for step in asker.get(f"/v1/searches/{search}/result").json()["steps"]]
     assert taken
-    searches = server.app.state.platform.searches
-    before = searches.uses_of(taken)
-    assert before >= 1
+    ids = [server.app.state.platform.catalog.id_of(NOBODY, digest) for digest in taken]
+    shown = lambda: [server.client().get(f"/v1/datasets/{id}").json()["uses"] for id in ids]  # noqa: E731
+    before = shown()
+    assert all(uses["total"] >= uses["lately"] >= 1 and uses["days"] == 7 for uses in before)
+    most_used = server.client().get("/v1/datasets", params={"sort": "used", "limit": 1}).json()["items"]
+    assert server.client().get(f"/v1/datasets/{most_used[0]['id']}").json()["uses"]["total"] >= before[0]["total"]
     assert asker.delete(f"/v1/searches/{search}").status_code in (200, 204)
-    assert searches.uses_of(taken) == before - 1
+    assert shown() == [uses | {"lately": uses["lately"] - 1} for uses in before], "the result goes, the number stays"
 
 
 def test_a_table_by_two_keys_is_listed_once_on_every_storage(server: Any, make_sketch: Any, verbs: Any) -> None:

@@ -117,7 +117,7 @@ def as_of_0001(contents: dict[str, bytes]) -> dict[str, bytes]:
             "tags",
         ):
             del document[later]
-        del row["teaches"], row["ended"], row["copy_of"]
+        del row["teaches"], row["ended"], row["copy_of"], row["used"]
         told.append(row | {"document": json.dumps(document)})
     older = {"versions": held, "datasets": told}
     for name, gained in (("tokens", {"parent"}), ("trail", {"hour", "times"})):

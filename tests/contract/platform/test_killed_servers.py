@@ -40,7 +40,8 @@ def test_a_server_that_is_killed_loses_nothing_and_the_other_ends_its_search(
     processes: list[ServerProcess], sketches: dict[str, bytes], verbs: Any
 ) -> None:
     one = processes[0]
-    assert verbs.publish(clients(processes, "clinic", "provider")[0], sketches["good"]).status_code == 201
+    published = verbs.publish(clients(processes, "clinic", "provider")[0], sketches["good"])
+    assert published.status_code == 201
     first, second = clients(processes, "asker", "requester")
     id = verbs.ask(second, sketches["train"], sketches["test"]).json()["id"]  # published through one, searched by the other
     assert verbs.wait(second, id)["status"] == "done"
@@ -57,6 +58,11 @@ def test_a_server_that_is_killed_loses_nothing_and_the_other_ends_its_search(
     found = verbs.wait(second, id)
     assert found["status"] == "done", found
     assert second.get(f"/v1/searches/{id}/result").status_code == 200
+    asked = [one["id"] for one in second.get("/v1/searches").json()["items"]]
+    assert {verbs.wait(second, one)["status"] for one in asked} == {"done"}
+    took = [one for one in asked if second.get(f"/v1/searches/{one}/result").json()["steps"]]
+    uses = second.get(f"/v1/datasets/{published.json()['id']}").json()["uses"]
+    assert uses["total"] == uses["lately"] == len(took) >= 2, "a search counts once, however often it was begun"
 
 
 @pytest.mark.fault

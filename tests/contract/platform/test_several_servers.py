@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy.exc import OperationalError
 
 from saibot.errors import InvalidInput
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
 from saibot.platform.jobs.process import Outcome
+from saibot.platform.searches import Live
 from saibot.platform.service import Platform, open_platform
 from saibot.platform.storage.tables import datasets, searches, servers
 from saibot.search.corpus import Corpus
-from saibot.wire import Question
+from saibot.wire import Question, Uses
 from tests.support.serving import ADMIN
 
 PROVIDER = Caller("clinic", frozenset({"provider"}), "t-clinic")
@@ -231,8 +234,10 @@ def test_of_two_attempts_the_result_of_the_one_that_has_the_search_counts(
     pair: tuple[Platform, Platform], store: tuple[str, dict[str, bytes]], sketches: dict[str, bytes]
 ) -> None:
     one, other = pair
+    dataset = one.accept(PROVIDER, sketches["good"])[0]
     id = one.searches.submit(ASKER, sketches["train"], None, Question(target="sales")).id
-    results = {one: b'{"steps": [], "of": "one"}', other: b'{"steps": [], "of": "other"}'}
+    took = [{"digest": dataset.digest}]
+    results = {platform: json.dumps({"steps": took, "of": name}).encode() for platform, name in ((one, "one"), (other, "b"))}
     for platform, result in results.items():
         assert platform.searches.next() is not None
         (platform.searches.request(id) / "result.json").write_bytes(result)
@@ -244,10 +249,30 @@ def test_of_two_attempts_the_result_of_the_one_that_has_the_search_counts(
             other.searches.take_back()
     other.searches.end(id, ASKER.name, Outcome("done"), seconds=1)
     one.searches.end(id, ASKER.name, Outcome("done"), seconds=1)
+    other.searches._live[id] = Live("writing", None, 2)  # as if the answer to its commit had been lost
+    other.searches.end(id, ASKER.name, Outcome("done"), seconds=1)
     assert one.searches.result(ASKER, id) == other.searches.result(ASKER, id) == results[other]
+    assert one.searches.uses_of(dataset.id) == Uses(total=1, lately=1, days=7)
     assert len([name for name in store[1] if id in name and not name.endswith("/")]) == 1
     one.searches.cancel(ASKER, id)
     assert not [name for name in store[1] if id in name and not name.endswith("/")]
+    assert other.searches.uses_of(dataset.id) == Uses(total=1, lately=0, days=7), "the result is gone, the number stays"
+
+
+def test_the_end_of_a_search_gives_way_to_a_publication(pair: tuple[Platform, Platform], sketches: dict[str, bytes]) -> None:
+    one, other = pair
+    dataset = one.accept(PROVIDER, sketches["good"])[0]
+    id = one.searches.submit(ASKER, sketches["train"], None, Question(target="sales")).id
+    assert one.searches.next() is not None
+    result = json.dumps({"steps": [{"digest": dataset.digest}]}).encode()
+    (one.searches.request(id) / "result.json").write_bytes(result)
+    with other.database.write() as connection:  # somebody changes the dataset, and is not done
+        connection.execute(datasets.update().values(sort_name="x"))
+        with pytest.raises(OperationalError, match="lock timeout"):
+            one.searches.end(id, ASKER.name, Outcome("done"), seconds=1)
+    assert one.searches.show(ASKER, id).status == "running" and one.searches.uses_of(dataset.id).total == 0
+    one.searches.end(id, ASKER.name, Outcome("done"), seconds=1)  # what the runner does
+    assert one.searches.show(ASKER, id).status == "done" and one.searches.uses_of(dataset.id).total == 1
 
 
 def test_a_search_that_was_cancelled_is_not_begun_again_when_its_server_stops(

@@ -93,11 +93,11 @@ def test_a_platform_of_the_first_version_goes_on_with_nothing_lost(of_0001: Data
     assert after["trail"] == [(*row, None, 1) for row in before["trail"]], "what happened once is no sum"
     assert after["versions"] == [(*row, None, None, None, None, None) for row in before["versions"]]
     assert after["providers"] == [("clinic", "2026", None, None, None, None)], "since when it publishes is known"
-    assert [row[:-4] for row in after["datasets"]] == [row[:-1] for row in before["datasets"]]
-    kept = "what was private teaches as it did, has not ended, and is nobody's copy"
-    assert all(row[-3:] == (1, None, None) for row in after["datasets"]), kept
+    assert [row[:-5] for row in after["datasets"]] == [row[:-1] for row in before["datasets"]]
+    kept = "what was private teaches as it did, has not ended, is nobody's copy, and no search is known to have taken it"
+    assert all(row[-4:] == (1, None, None, 0) for row in after["datasets"]), kept
     for number, row in enumerate(after["datasets"], start=1):
-        told = json.loads(row[-4])
+        told = json.loads(row[-5])
         keys = [KEY] if number % 2 else []
         added = {"account": None, "spent": None, "open": False, "source": None, "confirmed": False}
         added |= {"verified": False, "signer": None, "copy_of": None, "flags": [], "tags": []}
@@ -128,11 +128,41 @@ def test_what_was_said_of_tables_before_is_found_from_now_on(database: Database)
         connection.execute(text("INSERT INTO tokens VALUES ('t1', 'clinic', 'provider', 'h', '2026', NULL, NULL, NULL)"))
     assert migrate(database) == "0007"
     after = contents(database)
-    assert [json.loads(row[-4])["tags"] for row in after["datasets"]] == [["Open Health", "visits"], []]
+    assert [json.loads(row[-5])["tags"] for row in after["datasets"]] == [["Open Health", "visits"], []]
     found = {term for term, number in after["terms"] if number == 1}
     assert found == {"w:visits", "w:open", "w:health", "w:cc", "w:by", "t:open health", "t:visits"}
     assert [term for term, number in after["terms"] if number == 2] == ["w:visits"]
     assert after["trail"][0][-2:] == (None, 1) and after["tokens"][0][-1] is None
+    with database.read() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_searches_that_are_kept_begin_the_lifetime_number(database: Database) -> None:
+    migrate(database, to="0008")
+    with database.write() as connection:
+        for number, copy_of in ((1, None), (2, 1), (3, None)):
+            connection.execute(
+                text(
+                    "INSERT INTO datasets (number, id, provider, name, key_name, visibility, state, version, digest, "
+                    "published, rows, epsilon, sort_name, domains, document, copy_of) "
+                    "VALUES (:n, :id, 'clinic', :id, '', 'public', 'live', 2, 'c', '2026', 1, 1.0, :id, '', '{}', :of)"
+                ),
+                {"n": number, "id": f"d{number}", "of": copy_of},
+            )
+        for number, version, digest in ((1, 1, "old"), (1, 2, "new"), (2, 1, "new"), (3, 1, "other")):
+            connection.execute(
+                text(
+                    "INSERT INTO versions (dataset, version, digest, bytes, published, account, packed) "
+                    "VALUES (:n, :v, :digest, 7, '2026', 'clinic', TRUE)"
+                ),
+                {"n": number, "v": version, "digest": digest},
+            )
+        for search, digest in (("s1", "old"), ("s1", "new"), ("s2", "new"), ("s2", "other"), ("s3", "withdrawn")):
+            connection.execute(text("INSERT INTO uses VALUES (:s, :d)"), {"s": search, "d": digest})
+    assert migrate(database) == "0008"
+    after = contents(database)
+    assert sorted(after["taken"]) == [("s1", "d1"), ("s2", "d1"), ("s2", "d3")] and "uses" not in after
+    assert [(row[1], row[-1]) for row in after["datasets"]] == [("d1", 2), ("d2", 0), ("d3", 1)]
     with database.read() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.concurrency import run_in_threadpool
@@ -21,7 +21,7 @@ from saibot.platform.api.answers import (
 from saibot.platform.api.asking import Asking, Cursor, Here, Limit, document_of, reading
 from saibot.platform.api.tokens import SECURED
 from saibot.platform.api.uploads import upload_of
-from saibot.platform.catalog import SORTS, Filter
+from saibot.platform.catalog import SORTS, Filter, Sort
 from saibot.platform.errors import WrongMediaType
 from saibot.platform.pagination import read_cursor
 from saibot.platform.validation import MAGIC, PRIVATIZE
@@ -85,7 +85,7 @@ def list_datasets(
     provider: Named = None,
     feature: Named = None,
     tag: Named = None,
-    sort: Literal["published", "rows", "epsilon", "name"] = "published",
+    sort: Sort = "published",
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Response:

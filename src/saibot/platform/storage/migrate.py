@@ -15,7 +15,7 @@ from saibot.errors import SaibotError
 from saibot.platform.storage.database import Database
 
 FOLDER = Path(__file__).parent / "migrations"
-LATEST = "0008"
+LATEST = "0009"
 _LOCK = 7_209_482_716  # any number; all saibot processes of one Postgres agree on it
 
 

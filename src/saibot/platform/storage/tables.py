@@ -78,11 +78,13 @@ datasets = Table(
     Column("ended", Text),  # when it was found expired
     Column("teaches", Boolean, nullable=False, server_default=true()),
     Column("copy_of", Number, index=True),  # the dataset whose numbers its latest version has, published before it
+    Column("used", BigInteger, nullable=False, server_default="0"),  # searches that have ever taken one of its versions
     Index("one_dataset_per_identity", "provider", "name", "key_name", unique=True),
     Index("datasets_by_published", "published", "number"),
     Index("datasets_by_rows", "rows", "number"),
     Index("datasets_by_epsilon", "epsilon", "number"),
     Index("datasets_by_name", "sort_name", "number"),
+    Index("datasets_by_used", "used", "number"),
     Index("datasets_counted", "state", "provider", "domains", "visibility", "expires", "copy_of"),
     Index("datasets_by_expiry", "expires"),
 )
@@ -161,11 +163,13 @@ about = Table(
     Column("changed", Text, nullable=False),
 )
 
-uses = Table(
-    "uses",
+taken = Table(
+    "taken",
     metadata,
     Column("search", String(40), primary_key=True),
-    Column("digest", String(64), primary_key=True, index=True),  # of a sketch that the search has taken
+    Column(
+        "dataset", String(40), primary_key=True, index=True
+    ),  # the id of one that the search has taken, if it is here yet
 )
 
 removed_domains = Table(
@@ -264,8 +268,8 @@ withdrawn = Table(
 )
 
 ALL = (
-    *(tokens, domains, datasets, versions, terms, searches, trail, about, uses, grants, enquiries),
+    *(tokens, domains, datasets, versions, terms, searches, trail, about, taken, grants, enquiries),
     *(removed_domains, served, sessions, servers, shared_shards),
     *(providers, provider_keys, withdrawn),
 )
-OF_THE_MOMENT = (searches, uses, served, sessions, servers, shared_shards)  # a backup does without them
+OF_THE_MOMENT = (searches, taken, served, sessions, servers, shared_shards)  # a backup does without them

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from saibot.client.in_process import running
-from saibot.platform import Settings
+from saibot.platform import Settings, uses
 from saibot.platform.api.app import app_of
 from saibot.platform.service import open_platform
 from tests.support.serving import ADMIN
@@ -24,7 +24,8 @@ def words(text: str) -> str:
 def test_the_page_shows_what_is_said_and_has_a_form_for_its_provider_alone(tmp_path: Path) -> None:
     platform = open_platform(Settings(data=tmp_path / "data", accept_unsafe=True, workers=1, log_level="error"))
     own, other = (platform.accounts.create(ADMIN, name, ["provider"]).token for name in ("clinic", "rival"))
-    id = platform.accept(platform.accounts.caller_of(own), (GOLDEN / "lookup-levels.saibot").read_bytes())[0].id
+    dataset = platform.accept(platform.accounts.caller_of(own), (GOLDEN / "lookup-levels.saibot").read_bytes())[0]
+    id = dataset.id
     with running(app_of(platform)) as transport:
         client = httpx.Client(transport=transport, base_url="http://platform.example")
         assert client.get(f"/datasets/{id}/about").status_code == 303, "signed out: to the sign-in page"
@@ -37,6 +38,10 @@ def test_the_page_shows_what_is_said_and_has_a_form_for_its_provider_alone(tmp_p
         assert client.post(f"/datasets/{id}/about", data=fields).headers["location"] == f"/datasets/{id}?done=described"
         page = client.get(f"/datasets/{id}")
         assert "Licence CC0 contact: me" in words(page.text), "among the facts"
+        assert "Used in no search yet" in words(page.text)
+        with platform.database.write() as connection:
+            uses.count(connection, "s1", [dataset.digest])
+        assert "Used in 1 search, 1 in the last 7 days" in words(client.get(f"/datasets/{id}").text)
         assert '<a class="tag" href="/?tag=a">#a</a><a class="tag" href="/?tag=b">#b</a>' in page.text
         assert "<h3>Top &lt;script&gt;</h3>" in page.text
         long = client.post(f"/datasets/{id}/about", data=fields | {"licence": "x" * 300})

@@ -22,6 +22,7 @@ SORT_WORDS = (
     ("rows", "Most rows first"),
     ("epsilon", "Strongest privacy first"),
     ("name", "By name"),
+    ("used", "Most used first"),
 )
 FILTERS = ("q", "domain", "provider", "feature", "tag")
 SHOWN_AS = {"domain": domain_name}

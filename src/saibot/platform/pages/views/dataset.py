@@ -36,8 +36,6 @@ def show(visit: Visit, reader: SketchReader) -> Response:
         facts=facts,
         siblings=_siblings(visit, dataset),
         said=visit.platform.said.of(visit.caller, dataset["id"]),
-        uses=visit.platform.searches.uses_of([version["digest"] for version in dataset["versions"]]),
-        days=visit.platform.settings.result_days,
         versions=history(dataset["versions"], reader),
         citation=cite.sentence(dataset, visit.origin),
         bibtex=cite.bibtex(dataset, visit.origin),
