@@ -15,7 +15,17 @@ import numpy as np
 
 from saibot.errors import InvalidInput
 from saibot.semiring.gram import Gram
-from saibot.semiring.moving import bordered, grouped, moved_noise, moved_products, noise_share, pairs, total_error
+from saibot.semiring.moving import (
+    bordered,
+    grouped,
+    moved_noise,
+    moved_products,
+    moved_sum_noise,
+    moved_sums,
+    noise_share,
+    pairs,
+    total_error,
+)
 
 
 @dataclass(frozen=True)
@@ -123,7 +133,10 @@ class Moments:
         reading of that sum for any weights w: what they have in common meets the total, the rest the single keys.
         """
         counts = self.counts + noise_share(self.count_noise) * (self.count - self.counts.sum())
-        return counts, self.sums + noise_share(self.sum_noise) * (self.total - self.sums.sum(axis=0))
+        sums, missing = self.sums.copy(), self.total - self.sums.sum(axis=0)
+        for i, column in enumerate(sums.T):  # one at a time: of many keys and features there should be no further copies
+            column += noise_share(self.sum_noise[:, i]) * missing[i]
+        return counts, sums
 
     @cached_property
     def matrices(self) -> tuple[np.ndarray, np.ndarray]:
@@ -329,10 +342,10 @@ class Moments:
         n, sd = np.asarray(self.count), np.asarray(self.total_count_noise)
         return replace(
             self,
-            sums=self.sums * a + np.outer(self.counts, b),
+            sums=moved_sums(self.sums, self.counts, a, b),
             products=moved_products(self.products, self.total, n, a, b),
             total=self.total * a + self.count * b,
-            sum_noise=np.hypot(self.sum_noise * a, np.outer(self.count_noise, b)),
+            sum_noise=moved_sum_noise(self.sum_noise, self.count_noise, a, b),
             product_noise=moved_noise(self.product_noise, self.total_noise, sd, a, b),
             total_noise=np.hypot(self.total_noise * a, self.total_count_noise * b),
             key_products=keyed,

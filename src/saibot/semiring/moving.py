@@ -48,6 +48,21 @@ def grouped(values: np.ndarray, index: np.ndarray, size: int) -> np.ndarray:
     return found.reshape(size, *values.shape[1:])
 
 
+def moved_sums(sums: np.ndarray, counts: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a x + b summed over rows, feature by feature: of many keys and features there should be no further copies."""
+    found = np.empty(sums.shape)
+    for i in range(sums.shape[1]):
+        found[:, i] = sums[:, i] * a[i] + counts * b[i]
+    return found
+
+
+def moved_sum_noise(sums: np.ndarray, counts: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    found = np.empty(sums.shape)
+    for i in range(sums.shape[1]):
+        found[:, i] = np.hypot(sums[:, i] * a[i], counts * b[i])
+    return found
+
+
 def moved_products(products: np.ndarray, sums: np.ndarray, counts: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """(a x + b)(a x + b)^T summed over rows; leading axes are keys."""
     crossed = (sums * a)[..., :, None] * b
