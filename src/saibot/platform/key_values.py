@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from cachetools import LRUCache
@@ -17,13 +17,14 @@ from cachetools import LRUCache
 from saibot.domains.naming import key_labels
 from saibot.estimate.lookup import LookupValues
 from saibot.platform.opened_corpus import OpenedCorpus, Stamp
-from saibot.platform.shown_sketches import shown_sketch
+from saibot.platform.shown_sketches import is_whole, shown_feature, stored_header
 from saibot.platform.storage.files import FileStore
 from saibot.search.key_maps import key_id
 from saibot.search.packed_rows import own_values_and_errors
 from saibot.sketch import Feature, KeyDomain, Sketch
 
 REMEMBERED_BYTES = 64 << 20
+DESCRIBED = 500  # sketches whose features are known by name
 AT_ONCE = 8  # sketches that are read; whoever asks for the same one waits for it
 TIMES = " × "  # between the parts of a composite key
 
@@ -46,17 +47,23 @@ class FeatureByKey:
 
 @dataclass(frozen=True)
 class ValuesByKey:
-    """All features of a sketch over its keys, in the order of its key domain."""
+    """Features of a sketch over its keys, in the order of its key domain: all of them, or one of a large sketch."""
 
     domains: tuple[str, ...]  # ids, of each part of the key
     parts: tuple[str, ...]  # names of the key's parts
     keys: tuple[Sequence[str], ...]  # one column of texts for each part
     counts: np.ndarray  # rows of each key, as far as the noise lets anyone say
     features: tuple[FeatureByKey, ...]
+    named: tuple[tuple[str, str], ...]  # all features, whether they are here or not, each with its unit
     factors: str | None  # version of what helped
 
     def __len__(self) -> int:
         return len(self.counts)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all features are here."""
+        return len(self.features) == len(self.named)
 
     @property
     def domain(self) -> str:
@@ -112,15 +119,18 @@ class KeyValues:
 
     def __init__(self, files: FileStore, corpus: OpenedCorpus) -> None:
         self._files, self._corpus = files, corpus
-        self._remembered: LRUCache[tuple[str, Stamp], ValuesByKey | None] = LRUCache(REMEMBERED_BYTES, getsizeof=_bytes)
+        self._remembered: LRUCache[_Place, ValuesByKey | None] = LRUCache(REMEMBERED_BYTES, getsizeof=_bytes)
         # What a sketch says alone stays the same when the corpus changes, and takes longest.
-        self._alone: LRUCache[tuple[str, bool], _Alone] = LRUCache(REMEMBERED_BYTES, getsizeof=_bytes_alone)
+        self._alone: LRUCache[tuple[str, str | None, bool], _Alone] = LRUCache(REMEMBERED_BYTES, getsizeof=_bytes_alone)
+        self._described = lru_cache(DESCRIBED)(self._describe)
         self._lock = threading.Lock()
         self._reading = [threading.Lock() for _ in range(AT_ONCE)]
 
-    def of(self, digest: str) -> ValuesByKey | None:
-        """What a stored sketch says of its keys; None where it has none. Raises TooLargeToShow."""
-        place = digest, self._corpus.stamp()
+    def of(self, digest: str, feature: str | None = None) -> ValuesByKey | None:
+        """What a stored sketch says of its keys; None where it has none. Of a large sketch one feature alone, the first
+        where none has this name. Raises TooLargeToShow.
+        """
+        place = digest, self._one(digest, feature), self._corpus.stamp()
         with self._reading[hash(digest) % AT_ONCE]:
             with self._lock:
                 if place in self._remembered:
@@ -130,13 +140,24 @@ class KeyValues:
                 self._remembered[place] = found
             return found
 
-    def _read(self, digest: str, stamp: Stamp) -> ValuesByKey | None:
-        sketch = shown_sketch(self._files, digest)
+    def _one(self, digest: str, feature: str | None) -> str | None:
+        """The name of the feature that is read alone; None where all are."""
+        whole, named = self._described(digest)
+        names = [name for name, _ in named]
+        return None if whole else feature if feature in names else names[0]
+
+    def _describe(self, digest: str) -> tuple[bool, tuple[tuple[str, str], ...]]:
+        """Whether a sketch is read with all its features at once; and their names and units."""
+        features = stored_header(self._files, digest).features
+        return is_whole(self._files, digest), tuple((feature.name, feature.unit) for feature in features)
+
+    def _read(self, digest: str, one: str | None, stamp: Stamp) -> ValuesByKey | None:
+        sketch = shown_feature(self._files, digest, one)
         key, corpus = sketch.header.key, self._corpus.at(stamp)
         if key is None:
             return None
         domain = corpus.domain_of(sketch) if corpus is not None else None
-        alone, errors = self._read_alone(sketch, domain)
+        alone, errors = self._read_alone(sketch, one, domain)
         shared = corpus.factors(key_id(key)) if corpus is not None else None
         helped = shared.improved(shared.readings(sketch, domain)) if shared is not None and shared.rank else None
         better = None if helped is None else (helped.values, helped.variance)
@@ -146,11 +167,12 @@ class KeyValues:
             keys=tuple(list(map(str, column[:-1])) for column in sketch.levels[0].keys),
             counts=alone.counts[:-1],
             features=tuple(_feature(feature, i, alone, errors, better) for i, feature in enumerate(sketch.header.features)),
+            named=self._described(digest)[1],
             factors=None if shared is None or helped is None else shared.version,
         )
 
-    def _read_alone(self, sketch: Sketch, domain: KeyDomain | None) -> _Alone:
-        place = sketch.digest, domain is not None
+    def _read_alone(self, sketch: Sketch, one: str | None, domain: KeyDomain | None) -> _Alone:
+        place = sketch.digest, one, domain is not None
         with self._lock:
             if place in self._alone:
                 return self._alone[place]
@@ -160,6 +182,7 @@ class KeyValues:
         return found
 
 
+_Place = tuple[str, str | None, Stamp]  # digest, the feature that was read alone, and the corpus that helped
 _Alone = tuple[LookupValues, np.ndarray]  # values, and their errors
 
 

@@ -2,7 +2,7 @@
 
 from saibot.domains.domain import OTHER, KeyDomain
 from saibot.sketch.collecting import collect
-from saibot.sketch.file import SUFFIX, read_header, read_sketch, write_sketch
+from saibot.sketch.file import SUFFIX, read_header, read_part, read_sketch, write_sketch
 from saibot.sketch.header import Feature, Header, Key, KeyPart
 from saibot.sketch.listed import listed_domain
 from saibot.sketch.payload import payload_of
@@ -28,6 +28,7 @@ __all__ = [
     "listed_domain",
     "payload_of",
     "read_header",
+    "read_part",
     "read_sketch",
     "signed",
     "signer_of",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,14 +14,16 @@ import pytest
 
 from saibot.domains import named_domain
 from saibot.estimate.lookup import lookup_values
-from saibot.platform import Settings
+from saibot.platform import Settings, shown_sketches
 from saibot.platform.accounts import Caller
-from saibot.platform.key_values import ValuesByKey
+from saibot.platform.key_values import KeyValues, ValuesByKey
 from saibot.platform.pages.views.values import as_table
 from saibot.platform.service import Platform
+from saibot.platform.shown_sketches import TooLargeToShow
 from saibot.search.corpus import Corpus
 from saibot.search.packed_rows import own_values_and_errors
 from saibot.sketch import KeyDomain, Sketch, read_sketch, write_sketch
+from tests.support.hostile import sized_sketch
 from tests.support.shared_tables import DOMAIN, world
 
 GOLDEN = Path(__file__).parents[2] / "contract" / "golden"
@@ -152,3 +155,68 @@ def test_what_a_sketch_says_alone_is_worked_out_once_whoever_publishes_beside_it
     platform.shards.catch_up()
     platform.key_values.of(dataset.digest)
     assert calls == [dataset.digest]
+
+
+@pytest.mark.parametrize("name", ["lookup-levels", "semiring-composite", "v2-lookup-levels", "v2-open-levels"])
+def test_of_a_large_sketch_one_feature_is_read_and_says_what_it_says_among_all(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    dataset, _ = platform.accept(PROVIDER, (GOLDEN / f"{name}.saibot").read_bytes())
+    platform.shards.catch_up()
+    whole = platform.key_values.of(dataset.digest)
+    monkeypatch.setattr(shown_sketches, "SHOWN_BYTES", 0)
+    afresh = KeyValues(platform.files, platform.key_values._corpus)
+    assert whole is not None and whole.whole
+    for feature in whole.features:
+        part = afresh.of(dataset.digest, feature.name)
+        assert part is not None and part.named == whole.named and part.keys == whole.keys
+        assert part.whole == (len(whole.named) == 1) and [one.name for one in part.features] == [feature.name]
+        assert np.allclose(part.features[0].values, feature.values) and np.allclose(part.features[0].errors, feature.errors)
+        assert np.allclose(part.counts, whole.counts)
+    unknown = afresh.of(dataset.digest, "unknown")
+    assert unknown is not None and unknown.features[0].name == whole.features[0].name
+
+
+def test_a_feature_that_is_read_alone_is_helped_by_the_corpus_as_among_all(
+    learned: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned.shards.learn()
+    digest = world().sketches[0].digest
+    whole = learned.key_values.of(digest)
+    monkeypatch.setattr(shown_sketches, "SHOWN_BYTES", 0)
+    part = KeyValues(learned.files, learned.key_values._corpus).of(digest)
+    assert whole is not None and part is not None
+    one, other = whole.features[0], part.features[0]
+    assert one.better is not None and other.better is not None and np.allclose(one.better, other.better)
+
+
+@pytest.mark.parametrize("name", ["lookup-levels", "semiring-composite", "union-laplace", "v2-open-levels"])
+def test_a_profile_of_sums_is_that_of_the_whole_sketch(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    dataset, _ = platform.accept(PROVIDER, (GOLDEN / f"{name}.saibot").read_bytes())
+    before = platform._compute_profile(dataset.digest)
+    monkeypatch.setattr(shown_sketches, "SHOWN_BYTES", 0)
+    assert before[1] is not None and platform._compute_profile(dataset.digest) == before
+
+
+def test_more_keys_than_can_be_shown_are_refused_in_words(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, _ = platform.accept(PROVIDER, (GOLDEN / "lookup-levels.saibot").read_bytes())
+    monkeypatch.setattr(shown_sketches, "SHOWN_BYTES", 0)
+    monkeypatch.setattr(shown_sketches, "MOST_KEYS", 2)
+    with pytest.raises(TooLargeToShow, match="more than 2 keys"):
+        platform.key_values.of(dataset.digest)
+
+
+def test_to_look_at_a_large_sketch_takes_little_memory(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shown_sketches, "SHOWN_BYTES", 1 << 20)
+    dataset, _ = platform.accept(PROVIDER, sized_sketch("tall", keys=20_000, features=30, private=True))
+    platform.key_values.of(dataset.digest, "f0")
+    tracemalloc.start()
+    try:
+        found = platform.key_values.of(dataset.digest, "f29")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found is not None and found.features[0].name == "f29" and not found.whole
+    assert most < 24 * 8 * 20_000 * 10, "about as many arrays as one feature takes, whatever the others are"

@@ -8,6 +8,7 @@ const table = scroller.querySelector("table");
 const body = table.tBodies[0];
 const figures = [...box.querySelectorAll("figure[data-chart]")];
 const field = box.querySelector("input[type=search]");
+const list = box.querySelector("#listed-feature");
 const columns = table.tHead.rows[0].cells.length;
 const asked = { feature: box.dataset.feature, sort: box.dataset.sort, down: box.dataset.down === "1", keys: field.value };
 let chunks = new Map();  // by number: rows, or a promise of them
@@ -136,23 +137,37 @@ field.addEventListener("input", () => {
 });
 field.form.addEventListener("submit", (event) => event.preventDefault());
 
-box.querySelector(".picks")?.addEventListener("click", async (event) => {
+async function pick(name, unit) {
+  asked.feature = name;
+  for (const link of box.querySelectorAll("[data-pick]")) {
+    if (link.dataset.pick === name) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+  if (list) list.value = name;
+  field.form.elements.feature.value = name;
+  table.tHead.querySelector("[data-of-unit]").textContent = unit && `(${unit})`;
+  if ("one" in box.dataset) {  // files of a large sketch hold one feature
+    for (const link of box.querySelectorAll("[data-file]")) {
+      link.href = `${link.pathname}?${new URLSearchParams({ feature: name })}`;
+    }
+  }
+  ask();
+  const found = await answer(address("/charts"));
+  if (asked.feature !== name) return;  // another one was picked meanwhile
+  box.querySelector("[data-note]").hidden = !found.says_little;
+  for (const figure of figures) {
+    document.getElementById(figure.dataset.chart).textContent = JSON.stringify(found.charts[figure.dataset.chart]);
+    dispatchEvent(new CustomEvent("saibot:redraw", { detail: figure }));
+  }
+}
+
+box.querySelector(".picks")?.addEventListener("click", (event) => {
   const link = event.target.closest("a");
   if (!link) return;
   event.preventDefault();
-  asked.feature = link.dataset.pick;
-  for (const other of link.closest("ul").querySelectorAll("a")) other.removeAttribute("aria-current");
-  link.setAttribute("aria-current", "true");
-  field.form.elements.feature.value = asked.feature;
-  table.tHead.querySelector("[data-of-unit]").textContent = link.dataset.unit && `(${link.dataset.unit})`;
-  box.querySelector("[data-note]").hidden = !("vague" in link.dataset);
-  ask();
-  const specs = await answer(address("/charts"));
-  if (asked.feature !== link.dataset.pick) return;  // another one was clicked meanwhile
-  for (const figure of figures) {
-    document.getElementById(figure.dataset.chart).textContent = JSON.stringify(specs[figure.dataset.chart]);
-    dispatchEvent(new CustomEvent("saibot:redraw", { detail: figure }));
-  }
+  pick(link.dataset.pick, link.dataset.unit);
 });
+list?.addEventListener("change", () => { pick(list.value, list.selectedOptions[0].dataset.unit); });
+list?.form.addEventListener("submit", (event) => event.preventDefault());
 
 show();

@@ -28,6 +28,7 @@ from saibot.report.spreadsheet import safe_file_name
 FIRST = 50  # rows in the page itself
 MOST = 500  # rows of one answer
 LITTLE = 0.2  # of their error, by which values differ at least where they say something of single keys
+CHIPS = 12  # features that are a button each; of more, a list has the others
 LONGEST = 100  # letters of a text that is looked for
 COLUMNS = {"key": "Key", "value": "Value", "error": "Error", "rows": "Rows"}
 BETTER = {"better": "With the corpus", "better_error": "Its error"}
@@ -43,15 +44,13 @@ def section(visit: Visit, id: str, found: ValuesByKey) -> dict[str, Any]:
     return {
         "feature": feature,
         "picks": [
-            {
-                "name": one.name,
-                "unit": one.unit,
-                "href": _address(id, asked | {"feature": one.name}),
-                "chosen": one is feature,
-                "says_little": _says_little(one),
-            }
-            for one in found.features
+            {"name": name, "unit": unit, "href": _address(id, asked | {"feature": name}), "chosen": name == feature.name}
+            for place, (name, unit) in enumerate(found.named)
+            if place < CHIPS or name == feature.name
         ],
+        "listed": [{"name": name, "unit": unit} for name, unit in found.named] if len(found.named) > CHIPS else [],
+        "whole": found.whole,
+        "files": {kind: _file(id, kind, found, feature) for kind in KINDS},
         "asked": asked,
         "heads": [
             {
@@ -94,22 +93,24 @@ def rows(visit: Visit) -> Response:
 
 
 def charts(visit: Visit) -> Response:
-    """The specifications of a feature's charts, by their ids in the page."""
+    """The specifications of a feature's charts, by their ids in the page, and whether the feature says little."""
     found = _found(visit)
     feature = found.feature(visit.request.query_params.get("feature"))
     drawn = {one.id: one.spec for one in _charts(found, feature)}
-    return JSONResponse(drawn, headers={"cache-control": "no-store"})
+    return JSONResponse({"charts": drawn, "says_little": _says_little(feature)}, headers={"cache-control": "no-store"})
 
 
 def download(visit: Visit) -> Response:
-    """All features of all keys, to take along."""
+    """All features of all keys, to take along; of a large sketch one feature."""
     kind = visit.request.path_params["kind"]
     if kind not in KINDS:
         raise NotFound("there is no such file.", hint="Values are there as CSV, Arrow and JSON.")
     dataset = visit.platform.catalog.show(visit.caller, visit.request.path_params["id"])
-    named = safe_file_name(f"{dataset['name']}-{dataset['digest'][:12]}-values", f".{kind}")
+    found = _found(visit)
+    of = "" if found.whole else f"-{found.features[0].name}"
+    named = safe_file_name(f"{dataset['name']}-{dataset['digest'][:12]}-values{of}", f".{kind}")
     headers = {"content-disposition": f'attachment; filename="{named}"', "cache-control": "no-store"}
-    return Response(as_table(_found(visit)).written(kind), media_type=KINDS[kind], headers=headers)
+    return Response(as_table(found).written(kind), media_type=KINDS[kind], headers=headers)
 
 
 def as_table(found: ValuesByKey) -> KeyTable:
@@ -131,7 +132,7 @@ def as_table(found: ValuesByKey) -> KeyTable:
 
 def _found(visit: Visit) -> ValuesByKey:
     dataset = visit.platform.catalog.show(visit.caller, visit.request.path_params["id"])
-    found = visit.platform.key_values.of(dataset["digest"])
+    found = visit.platform.key_values.of(dataset["digest"], visit.request.query_params.get("feature"))
     if found is None:
         raise NotFound("this dataset has no key.", hint="Its page has what it says of the whole table.")
     return found
@@ -215,6 +216,11 @@ def _start(query: Mapping[str, str]) -> int:
 def _turned(asked: Mapping[str, Any], name: str) -> bool:
     """Numbers begin with the largest, keys with the first; the same again turns the order round."""
     return not asked["down"] if asked["sort"] == name else name != "key"
+
+
+def _file(id: str, kind: str, found: ValuesByKey, feature: FeatureByKey) -> str:
+    one = "" if found.whole else f"?{urlencode({'feature': feature.name})}"
+    return f"/datasets/{id}/values.{kind}{one}"
 
 
 def _address(id: str, asked: Mapping[str, Any]) -> str:
