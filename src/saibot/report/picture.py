@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from saibot.errors import InvalidInput
 from saibot.report import charts
@@ -59,8 +59,8 @@ class Picture:
         return self.svg()
 
     def _text(self) -> str:
-        colours = _light_colours()
-        return json.dumps(_coloured(self.spec, colours.__getitem__) | {"background": colours["surface"]})
+        light = colours()
+        return json.dumps(_coloured(self.spec, light.__getitem__) | {"background": light["surface"]})
 
 
 def result_picture(view: ResultView) -> Picture:
@@ -116,10 +116,11 @@ def stylesheet() -> str:
 
 
 @cache
-def _light_colours() -> dict[str, str]:
-    """What the stylesheet says before its dark scheme."""
-    light, _, _ = STYLESHEET.read_text(encoding="utf-8").partition("@media")
-    return dict(_VARIABLE.findall(light))
+def colours(scheme: Literal["light", "dark"] = "light") -> dict[str, str]:
+    """The stylesheet's variables: what it says before its dark scheme, which then changes some of them."""
+    light, _, rest = STYLESHEET.read_text(encoding="utf-8").partition("@media (prefers-color-scheme: dark)")
+    dark = dict(_VARIABLE.findall(rest.partition("}")[0])) if scheme == "dark" else {}
+    return dict(_VARIABLE.findall(light)) | dark
 
 
 def _stand_in(name: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from saibot.report.key_charts import MOST_BARS, MOST_POINTS, MapShapes, OverKeys, loaded_bars, over_keys, steps_around
-from saibot.report.picture import _light_colours
+from saibot.report.picture import colours
 
 
 def address(name: str) -> str:
@@ -60,9 +60,7 @@ def test_places_are_a_map_of_those_that_have_a_shape() -> None:
     assert [(row["id"], row["value"]) for row in rows] == [(276, 1), (250, 3)]
     scale = drawn["encoding"]["color"]["scale"]
     assert scale["domain"] == [1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4.25, 4.75], "the middle of all values is pale"
-    assert len(scale["range"]) == len(scale["domain"]) + 1 and set(scale["range"]) <= {
-        f"@{name}" for name in _light_colours()
-    }
+    assert len(scale["range"]) == len(scale["domain"]) + 1 and set(scale["range"]) <= {f"@{name}" for name in colours()}
 
 
 def test_other_keys_are_bars_and_of_many_those_that_stand_out_from_their_noise() -> None:
