@@ -43,6 +43,7 @@ class FeatureByKey:
     errors: np.ndarray
     better: np.ndarray | None
     better_errors: np.ndarray | None
+    bounds: tuple[float, float] | None = None  # public
 
 
 @dataclass(frozen=True)
@@ -215,4 +216,5 @@ def _feature(
         errors=feature.scale * told,
         better=None if better is None else original(better[0][place]),
         better_errors=None if better is None else feature.scale * np.sqrt(np.maximum(better[1][place] + unknown, 0.0)),
+        bounds=(feature.lower, feature.upper),
     )

@@ -92,16 +92,11 @@ def check_can_save(path: Path) -> None:
 def drawing(spec: Spec, half: bool = False) -> str:
     """A chart as SVG for an HTML file. Its colours are stand-ins that rules of `stylesheet` replace, so that dark mode
     reaches them."""
-    svg: str = load_vl_convert().vegalite_to_svg(json.dumps(_coloured(spec, _stand_in) | _size(spec, half)))
+    svg: str = load_vl_convert().vegalite_to_svg(
+        json.dumps(_coloured(spec, _stand_in) | charts.sized(spec, HALF_WIDTH if half else REPORT_WIDTH))
+    )
     told = escape(str(spec.get("description", "chart")), quote=True)
     return _NAMESPACE.sub("", svg).replace("<svg ", f'<svg role="img" aria-label="{told}" ', 1)
-
-
-def _size(spec: Spec, half: bool) -> Spec:
-    """The width that a report has for it; the height of a map follows."""
-    width = HALF_WIDTH if half else REPORT_WIDTH
-    ratio = spec.get("usermeta", {}).get("ratio")
-    return {"width": width} | ({} if ratio is None else {"height": ratio * width})
 
 
 @cache

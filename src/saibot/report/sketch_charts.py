@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from saibot.report.charts import LEGEND, POINT, SHARE_AXIS, Spec, chart, name_axis
+from saibot.report.charts import POINT, SHARE_AXIS, Spec, chart, legend, name_axis
 from saibot.report.format import fixed, number, percent, with_error
 
 SIGMAS = 2  # whiskers of privacy noise: two standard deviations to either side
@@ -133,10 +133,10 @@ def reliability(points: Sequence[dict[str, Any]], epsilon: float) -> Spec:
     ]
     cases = {"strong": [1, 0], "moderate": [7, 4], "weak": [2, 3]}
     stroke = {"symbolType": "stroke", "symbolStrokeColor": "@chart-main", "symbolStrokeWidth": 2.5, "symbolSize": 300}
-    legend = LEGEND | stroke | {"direction": "horizontal"}  # short names fit
+    shown = legend(cases, **stroke)
     dash: Spec = {
         "field": "case",
-        "legend": legend,
+        "legend": shown,
         "scale": {"domain": list(cases), "range": list(cases.values())},
     }
     x = {"field": "epsilon", "type": "quantitative", "scale": {"type": "log", "nice": False}}

@@ -11,14 +11,18 @@ function coloured(part, style) {
   return Object.fromEntries(Object.entries(part).map(([name, value]) => [name, name === "values" ? value : coloured(value, style)]));
 }
 
+function heightOf(map, width) {
+  return Math.min(map.ratio * width, map.tallest);
+}
+
 async function draw(figure) {
   const drawing = figure.querySelector(".drawing");
   const spec = JSON.parse(document.getElementById(figure.dataset.chart).textContent);
   const style = getComputedStyle(document.documentElement);
   figure.embedded?.finalize();
   const sized = { ...coloured(spec, style), width: drawing.clientWidth };
-  figure.ratio = spec.usermeta?.ratio;  // of maps: their height follows their width
-  if (figure.ratio) sized.height = figure.ratio * drawing.clientWidth;
+  figure.map = spec.usermeta;  // of maps: their height follows their width
+  if (figure.map) sized.height = heightOf(figure.map, drawing.clientWidth);
   figure.embedded = await window.vegaEmbed(drawing, sized, OPTIONS);
   figure.dataset.drawn = "yes";
 }
@@ -31,7 +35,7 @@ addEventListener("resize", () => {
   settled = setTimeout(() => {
     for (const figure of figures()) {
       const width = figure.querySelector(".drawing").clientWidth;
-      if (figure.ratio) figure.embedded?.view.height(figure.ratio * width);
+      if (figure.map) figure.embedded?.view.height(heightOf(figure.map, width));
       figure.embedded?.view.width(width).runAsync();
     }
   }, 100);

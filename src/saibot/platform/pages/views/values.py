@@ -171,6 +171,7 @@ def _drawn(found: ValuesByKey, feature: FeatureByKey) -> OverKeys:
         shapes=shapes_of(found.domain),
         better=feature.better,
         labels=None if found.told is found.labels else found.told,
+        bounds=feature.bounds,
     )
 
 
@@ -181,7 +182,8 @@ def _charts(found: ValuesByKey, feature: FeatureByKey) -> list[Drawn]:
     if drawn.shapes is None or drawn.better is None:
         return [Drawn("values-chart", "", words, over_keys(drawn, asset))]
     both = {"values-chart": ("The sketch alone", drawn.values), "better-chart": ("With the corpus", drawn.better)}
-    reach = max(float(np.nanmax(np.abs(values - drawn.middle))) for _, values in both.values())
+    spread = [float(np.nanmax(np.abs(values - drawn.middle))) for _, values in both.values()]
+    reach = max(*spread, drawn.least_reach)
     return [
         Drawn(
             id,
