@@ -55,21 +55,27 @@ SIZES = {"circle": 90, "diamond": 150}  # square pixels at which shapes look equ
 POINT: Spec = {"type": "point", "filled": True, "opacity": 1, "stroke": "@surface", "strokeWidth": 1.5}
 
 
-ROOM_FOR_NAMES = "width > 0 ? max(110, min(210, 0.42 * width)) : 210"  # charts side by side have no width in common
+ROOM = "room"  # the width that whoever draws has: `width` is what axes leave of it, too late for those to heed
+ROOM_FOR_NAMES = f"max(110, min(210, 0.42 * {ROOM}))"
 LETTER, SYMBOL = 6.6, 48  # pixels of a letter of a legend, and of what stands before and after a name
 
 
-def legend(names: Iterable[str], **more: Any) -> Spec:
-    """Above the chart: as many of these names beside each other as its width has room for."""
+def legend(names: Iterable[str], *, by_name: bool = False, **more: Any) -> Spec:
+    """Above the chart: as many of these names beside each other as it has room for, right of an axis of names or numbers."""
     widest = min(LETTER * max(map(len, names), default=0), float(more.get("labelLimit", 160))) + SYMBOL
-    return _LEGEND | {"columns": {"expr": f"max(1, floor(width / {widest:.0f}))"}} | more
+    return (
+        _LEGEND
+        | {"columns": {"expr": f"max(1, floor(({ROOM} - {ROOM_FOR_NAMES if by_name else 60}) / {widest:.0f}))"}}
+        | more
+    )
 
 
 def chart(rows: Sequence[Row], *, description: str, **parts: Any) -> Spec:
-    """A specification of these rows; whoever draws it chooses the width."""
+    """A specification of these rows; whoever draws it chooses the width, with `sized`."""
     return {
         "description": description,
         "autosize": {"type": "fit-x", "contains": "padding"},
+        "params": [{"name": ROOM, "value": 500}],
         "data": {"values": list(rows)},
         "config": CONFIG,
         **parts,
@@ -112,7 +118,7 @@ def intervals(
             "mark": POINT,
             "encoding": {
                 "x": {"field": "middle", **x},
-                "shape": {"field": "kind", "scale": shape, "legend": legend(kinds)},
+                "shape": {"field": "kind", "scale": shape, "legend": legend(kinds, by_name=True)},
                 "size": {"condition": sizes, "value": SIZES["circle"]},
                 "tooltip": list(tooltip),
             },
@@ -127,7 +133,7 @@ def intervals(
         height=22 * len(rows),
         encoding={
             "y": name_axis("label", [row["label"] for row in rows]),
-            "color": {"field": "kind", "scale": colour, "legend": legend(kinds)},
+            "color": {"field": "kind", "scale": colour, "legend": legend(kinds, by_name=True)},
         },
         layer=layers,
     )
@@ -183,7 +189,7 @@ def path(stages: Sequence[Stage], *, by_held_out: bool) -> Spec:
 
     def by_kind(look: int) -> Spec:
         scale = {"domain": list(drawn), "range": [each[look] for each in drawn.values()]}
-        return {"field": "rows", "type": "nominal", "scale": scale, "legend": legend(drawn)}
+        return {"field": "rows", "type": "nominal", "scale": scale, "legend": legend(drawn, by_name=True)}
 
     def told(look: Spec, colour: str) -> list[Spec]:
         """A line comes from above: numbers to the left stand below it, those to the right above."""
@@ -270,17 +276,20 @@ def calibration(points: Sequence[CalibrationPoint]) -> Spec:
 
 
 def sized(spec: Spec, width: float) -> Spec:
-    """Width and, of a map, the height that follows from it."""
+    """Width, what depends on it and, of a map, the height that follows from it."""
     meta = spec.get("usermeta", {})
-    return {"width": width} | ({"height": min(meta["ratio"] * width, meta["tallest"])} if "ratio" in meta else {})
+    return {"width": width, "params": [{"name": ROOM, "value": width}]} | (
+        {"height": min(meta["ratio"] * width, meta["tallest"])} if "ratio" in meta else {}
+    )
 
 
 def side_by_side(panels: Mapping[str, Spec], *, title: str, subtitle: str, width: int) -> Spec:
     """Charts as one specification, each under its name."""
-    shared = ("config", "autosize")
+    shared = ("config", "autosize", "params")
     return {
         "title": {"text": title, "subtitle": subtitle, "fontSize": 16, "offset": 16},
         "config": CONFIG,
+        "params": [{"name": ROOM, "value": width}],
         "padding": 16,
         "spacing": 36,
         "hconcat": [

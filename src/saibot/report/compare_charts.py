@@ -83,7 +83,12 @@ def _looks(names: Sequence[str]) -> dict[str, Spec]:
     """Colour and shape of the first and of the second, with one legend, and sizes at which they look equally large."""
 
     def scale(place: int) -> Spec:
-        field = {"field": "which", "type": "nominal", "sort": list(names), "legend": legend(names, labelLimit=320)}
+        field = {
+            "field": "which",
+            "type": "nominal",
+            "sort": list(names),
+            "legend": legend(names, by_name=True, labelLimit=320),
+        }
         return field | {"scale": {"domain": list(names), "range": [look[place] for look in LOOKS]}}
 
     return {"color": scale(0), "shape": scale(1), "size": _either(SIZES["diamond"], SIZES["circle"])}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from saibot.report.charts import POINT, SHARE_AXIS, Row, Spec, chart, name_axis
+from saibot.report.charts import POINT, ROOM, SHARE_AXIS, Row, Spec, chart, name_axis
 from saibot.report.format import number, percent, with_error
 
 MOST_BARS = 30
@@ -224,10 +224,10 @@ def places(
         "orient": "bottom",
         "type": "gradient",  # else its length is not heard of
         "direction": "horizontal",
-        "gradientLength": {"expr": f"min(max(width - 20, {LEGEND_WIDTH - 30}), {LONGEST_LEGEND})"},
+        "gradientLength": {"expr": f"min(max({ROOM} - 20, {LEGEND_WIDTH - 30}), {LONGEST_LEGEND})"},
         "titleColor": "@muted",
         "titleFontWeight": "normal",
-        "labelExpr": f"isFinite(datum.value) && (width >= {LONGEST_LEGEND} || {some}) ? format(datum.value, ',.3~r') : ''",
+        "labelExpr": f"isFinite(datum.value) && ({ROOM} >= {LONGEST_LEGEND} || {some}) ? format(datum.value, ',.3~r') : ''",
         "labelOverlap": False,
     }
     colour = {"field": "value", "type": "quantitative", "scale": scale, "legend": legend}

@@ -133,8 +133,8 @@ def _residual_points(part: KeyResiduals, labels: Sequence[str], unit: str) -> Sp
     rows.sort(key=lambda row: -float(row.get("before", row["after"])))
     title = f"left unexplained ({unit})" if unit else "left unexplained"
     x = {"type": "quantitative", "axis": {"title": title, "tickCount": 5}}
-    colour = {"type": "nominal", **_looks(part, ("@chart-quiet", "@chart-main"))}
-    shape = {"type": "nominal", **_looks(part, ("circle", "diamond"))}
+    colour = {"type": "nominal", **_looks(part, ("@chart-quiet", "@chart-main"), by_name=True)}
+    shape = {"type": "nominal", **_looks(part, ("circle", "diamond"), by_name=True)}
     layers: list[Spec] = [
         _zero("x"),
         {

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from saibot.report.charts import sized
+from saibot.report.charts import chart, legend, sized
 from saibot.report.key_charts import MOST_BARS, MOST_POINTS, MapShapes, OverKeys, loaded_bars, over_keys, steps_around
 from saibot.report.picture import _coloured, colours, load_vl_convert
 
@@ -150,7 +150,7 @@ def test_a_map_is_no_taller_than_a_screen_and_its_legend_as_long_as_there_is_roo
     spec = over_keys(OverKeys("iso-country", ["DE"], np.array([1.0]), shapes=shapes), address)
     assert [sized(spec, width)["height"] for width in (300, 1100)] == [180, 420]
     legend = spec["layer"][1]["encoding"]["color"]["legend"]
-    assert legend["type"] == "gradient" and "width" in legend["gradientLength"]["expr"]
+    assert legend["type"] == "gradient" and "room" in legend["gradientLength"]["expr"]
     ends = spec["layer"][1]["encoding"]["color"]["scale"]["domain"]
     assert json.dumps([ends[0], ends[2], ends[5], ends[7]]) in legend["labelExpr"], "as many on either side"
 
@@ -171,3 +171,16 @@ def test_names_of_months_do_not_touch_each_other(width: int, told: int) -> None:
     ]
     assert len(shown) >= told
     assert all(after[0] - before[0] > 24 for before, after in pairwise(shown))
+
+
+def test_names_of_a_legend_stand_beside_each_other_where_there_is_room_and_are_all_in_the_picture() -> None:
+    names = [f"aa-flights-201{n}.dep_delay" for n in range(5)]
+    colour = {"field": "name", "type": "nominal", "legend": legend(names)}
+    spec = chart([{"name": name} for name in names], description="", mark="point", encoding={"color": colour})
+    lines = {}
+    for width in (300, 760):
+        drawn = _coloured(spec | sized(spec, width), colours().__getitem__)
+        svg = load_vl_convert().vegalite_to_svg(json.dumps(drawn))
+        assert all(name in svg for name in names)
+        lines[width] = svg.split('viewBox="0 0 ')[1].split()[1].rstrip('"')
+    assert float(lines[300]) - float(lines[760]) >= 3 * 12, "five lines on a phone, two on a page"

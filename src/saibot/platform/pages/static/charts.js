@@ -20,9 +20,10 @@ async function draw(figure) {
   const spec = JSON.parse(document.getElementById(figure.dataset.chart).textContent);
   const style = getComputedStyle(document.documentElement);
   figure.embedded?.finalize();
-  const sized = { ...coloured(spec, style), width: drawing.clientWidth };
+  const width = drawing.clientWidth;
+  const sized = { ...coloured(spec, style), width, params: [{ name: "room", value: width }] };
   figure.map = spec.usermeta;  // of maps: their height follows their width
-  if (figure.map) sized.height = heightOf(figure.map, drawing.clientWidth);
+  if (figure.map) sized.height = heightOf(figure.map, width);
   figure.embedded = await window.vegaEmbed(drawing, sized, OPTIONS);
   figure.dataset.drawn = "yes";
 }
@@ -36,7 +37,7 @@ addEventListener("resize", () => {
     for (const figure of figures()) {
       const width = figure.querySelector(".drawing").clientWidth;
       if (figure.map) figure.embedded?.view.height(heightOf(figure.map, width));
-      figure.embedded?.view.width(width).runAsync();
+      figure.embedded?.view.signal("room", width).width(width).runAsync();
     }
   }, 100);
 });
