@@ -226,6 +226,10 @@ SCENES: dict[str, tuple[str | None, Scene]] = {
     "catalogue-filtered": (None, at("/?q=flights&domain=dates%3A2013-01-01%3A2013-12-31&sort=rows")),
     "catalogue-nothing-found": (None, at("/?q=unicorns")),
     "dataset": (None, dataset("weather-service")),
+    "values-airports": (
+        None,
+        lambda page, site: values(page, site, "weather-service", "airport_day", query="?within=JFK&feature=temp"),
+    ),
     "dataset-without-key": (None, dataset("port-authority")),
     "ask": ("ana", filled_in),
     "ask-table-refused": ("ana", refused_table),
@@ -318,6 +322,10 @@ KNOWN: dict[str, tuple[str | None, Scene]] = {
     "values-days": (None, lambda page, site: values(page, site, "agency-0", "dates:2013-01-01:2013-12-31")),
     "values-states": (None, lambda page, site: values(page, site, "agency-0", "us-state")),
     "values-counties": (None, lambda page, site: values(page, site, "survey", of="us-county-fips")),
+    "values-counties-by-state": (
+        None,
+        lambda page, site: values(page, site, "survey", of="us-county-fips", query="?level=state"),
+    ),
     "values-countries": (None, lambda page, site: values(page, site, "survey", of="iso-country")),
     "result-explored-by-state": ("agency-0", explored_by_state),
 }

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from saibot.domains.domain import range_name
 from saibot.domains.generated import generated_domain
-from saibot.domains.vocabularies import key_names, of_domain
+from saibot.domains.vocabularies import key_names, of_domain, shipped
 
 LONG = 10_000
 _CODES = {"code", "fips", "id", "ids", "number", "postal", "postcode", "zip", "zipcode"}
@@ -26,6 +26,15 @@ def domain_name(id: str) -> str:
         return id
     first, last = rest.split(":")[-2:]
     return _numbers(range_name(id), first, last) if kind == "range" else _CALENDAR[kind](first, last)
+
+
+def coarser_id(id: str, level: str, keys: Sequence[str]) -> str:
+    """The id of the domain that these keys of a coarser level make; where it has none, the name of the level."""
+    if (vocabulary := of_domain(id)) is not None and (other := vocabulary.levels.get(level)):
+        known = shipped(other)
+        return level if known is None else known.domain_id or known.id
+    made = f"{level}s:{keys[0]}:{keys[-1]}" if keys else level
+    return made if id.partition(":")[0] in _CALENDAR and generated_domain(made) is not None else level
 
 
 def key_labels(id: str, keys: Sequence[str]) -> Sequence[str]:

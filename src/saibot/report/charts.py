@@ -173,7 +173,7 @@ def path(stages: Sequence[Stage], *, by_held_out: bool) -> Spec:
     `by_held_out`, or else those of the training rows.
     """
     read = "held-out rows" if by_held_out else "training rows"
-    rows = []
+    rows: list[dict[str, Any]] = []
     for place, stage in enumerate(stages):
         both = {"training rows": stage.model.train_r2, "held-out rows": stage.readable}
         other = both["training rows" if by_held_out else "held-out rows"]

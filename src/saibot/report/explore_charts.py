@@ -172,7 +172,7 @@ def other_budgets(asked: WhatIf, epsilon: float) -> Spec | None:
         return None
     names = list(dict.fromkeys(str(row["column"]) for row in rows))
     looks = [LINES[place % len(LINES)] for place in range(len(names))]
-    stroke = {"symbolType": "stroke", "symbolStrokeWidth": 2.5, "symbolSize": 300, "labelLimit": 320}
+    stroke: Spec = {"symbolType": "stroke", "symbolStrokeWidth": 2.5, "symbolSize": 300, "labelLimit": 320}
     colour = {
         "field": "column",
         "type": "nominal",

@@ -132,7 +132,7 @@ def reliability(points: Sequence[dict[str, Any]], epsilon: float) -> Spec:
         for case, kept in point["reliability"].items()
     ]
     cases = {"strong": [1, 0], "moderate": [7, 4], "weak": [2, 3]}
-    stroke = {"symbolType": "stroke", "symbolStrokeColor": "@chart-main", "symbolStrokeWidth": 2.5, "symbolSize": 300}
+    stroke: Spec = {"symbolType": "stroke", "symbolStrokeColor": "@chart-main", "symbolStrokeWidth": 2.5, "symbolSize": 300}
     shown = legend(cases, **stroke)
     dash: Spec = {
         "field": "case",

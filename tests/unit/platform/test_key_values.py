@@ -220,3 +220,43 @@ def test_to_look_at_a_large_sketch_takes_little_memory(platform: Platform, monke
         tracemalloc.stop()
     assert found is not None and found.features[0].name == "f29" and not found.whole
     assert most < 24 * 8 * 20_000 * 10, "about as many arrays as one feature takes, whatever the others are"
+
+
+@pytest.mark.parametrize("name", ["v2-lookup-levels", "v2-open-levels"])
+def test_a_coarser_level_has_values_of_its_own(platform: Platform, name: str) -> None:
+    content = (GOLDEN / f"{name}.saibot").read_bytes()
+    sketch, fine = read_sketch(content), values_of(platform, content)
+    assert fine is not None and fine.level is None and fine.levels == sketch.header.key.levels  # type: ignore[union-attr]
+    coarse = platform.key_values.of(fine_digest := sketch.digest, None, fine.levels[0])
+    assert coarse is not None and coarse.level == fine.levels[0] and coarse.levels == fine.levels
+    assert coarse.keys[0] == [str(key) for key in sketch.levels[1].keys[0][:-1]] and len(coarse) < len(fine)
+    assert coarse.counts.sum() == pytest.approx(fine.counts.sum(), rel=0.3)
+    for one, other in zip(coarse.features, fine.features, strict=True):
+        assert one.better is None and one.errors.mean() <= other.errors.mean()
+        low, high = other.values.min() - 3 * other.errors.max(), other.values.max() + 3 * other.errors.max()
+        assert ((low <= one.values) & (one.values <= high)).all()
+    assert platform.key_values.of(fine_digest, None, "no such level") is platform.key_values.of(fine_digest)
+
+
+def test_an_open_table_has_the_exact_means_of_a_coarser_level(platform: Platform) -> None:
+    content = (GOLDEN / "v2-open-levels.saibot").read_bytes()
+    sketch = read_sketch(content)
+    assert values_of(platform, content) is not None and sketch.header.key is not None
+    coarse = platform.key_values.of(sketch.digest, None, sketch.header.key.levels[0])
+    assert coarse is not None
+    counts, sums = sketch.levels[1].values[:-1, 0], sketch.levels[1].values[:-1, 1]
+    filled, feature = counts > 0, sketch.header.features[0]
+    means = feature.offset + feature.scale * sums[filled] / counts[filled]
+    assert np.allclose(coarse.features[0].values[filled], means) and np.allclose(coarse.features[0].errors, 0)
+
+
+def test_of_a_composite_key_one_part_is_picked_and_the_other_is_left(platform: Platform) -> None:
+    found = values_of(platform, (GOLDEN / "semiring-composite.saibot").read_bytes())
+    assert found is not None and len(found.parts) == 2
+    text = found.keys[0][-1]
+    some = found.within(0, text)
+    assert some.parts == found.parts[1:] and some.domains == found.domains[1:] and len(some) == found.keys[0].count(text)
+    places = [place for place, one in enumerate(found.keys[0]) if one == text]
+    assert list(some.labels) == [found.keys[1][place] for place in places]
+    assert np.array_equal(some.features[0].values, found.features[0].values[places])
+    assert some.whole and np.array_equal(some.counts, found.counts[places])

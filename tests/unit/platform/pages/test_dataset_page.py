@@ -64,3 +64,37 @@ def test_values_of_a_large_sketch_are_shown_one_feature_at_a_time_or_the_page_sa
         assert "<code>saibot inspect</code>" in refused and "What it says of each key" in refused
         answer = client.get(f"/datasets/{dataset.id}/rows")
         assert answer.status_code == 422 and "more than 3 keys" in answer.text
+
+
+def test_coarser_levels_and_parts_of_a_key_are_picked_by_links_that_keep_what_was_asked(tmp_path: Path) -> None:
+    platform = open_platform(Settings(data=tmp_path / "data", accept_unsafe=True, workers=1, log_level="error"))
+    provider = Caller("clinic", frozenset({"provider"}), "t")
+    with running(app_of(platform)) as transport:
+        client = httpx.Client(transport=transport, base_url="http://platform.example")
+
+        def links(name: str) -> tuple[str, str, dict[str, str]]:
+            id = platform.accept(provider, (GOLDEN / f"{name}.saibot").read_bytes())[0].id
+            text = html.unescape(client.get(f"/datasets/{id}").text)
+            found = re.findall(r'<a href="([^"]+)" data-(?:level|within)="([^"]*)"', text)
+            return id, text, {name: address.partition("#")[0] for address, name in found}
+
+        def keys(address: str) -> list[str]:
+            text = html.unescape(client.get(address).text)
+            (body,) = re.findall(r'aria-label="Table of values by key".*?<tbody>(.*?)</tbody>', text, flags=re.DOTALL)
+            return re.findall(r'<th scope="row"[^>]*>(.*?)</th>', body)
+
+        id, text, levels = links("v2-lookup-levels")
+        fine, (_, level) = keys(f"/datasets/{id}"), levels
+        coarse = keys(levels[level])
+        assert f"by {level}" in text and len(coarse) < len(fine) and not set(coarse) & set(fine)
+        lines = client.get(f"/datasets/{id}/values.csv?level={level}").text.splitlines()
+        assert len(lines) == 1 + len(coarse) and lines[0].removeprefix("\ufeff").startswith(level)
+
+        id, text, parts = links("v2-semiring-composite")
+        assert "" in parts and len(parts) > 2
+        one = list(parts)[1]
+        some = keys(parts[one])
+        assert " × " in keys(f"/datasets/{id}")[0] and len(some) > 0 and " × " not in some[0]
+        rows = client.get(parts[one].replace("?", "/rows?")).json()
+        assert [row[0] for row in rows["rows"]] == some
+        assert keys(f"/datasets/{id}?within=nothing-of-the-kind") == keys(f"/datasets/{id}")

@@ -10,7 +10,8 @@ const figures = [...box.querySelectorAll("figure[data-chart]")];
 const field = box.querySelector("input[type=search]");
 const list = box.querySelector("#listed-feature");
 const columns = table.tHead.rows[0].cells.length;
-const asked = { feature: box.dataset.feature, sort: box.dataset.sort, down: box.dataset.down === "1", keys: field.value };
+const asked = { feature: box.dataset.feature, sort: box.dataset.sort, down: box.dataset.down === "1", keys: field.value,
+  level: box.dataset.level ?? "", within: box.dataset.within ?? "" };
 let chunks = new Map();  // by number: rows, or a promise of them
 let total = Number(box.dataset.total);
 let question = 0;
@@ -45,7 +46,8 @@ function line() {
 }
 
 function address(path, more = {}) {
-  const query = { feature: asked.feature, sort: asked.sort === "key" ? "" : asked.sort, down: asked.down ? "1" : "", keys: asked.keys, ...more };
+  const query = { feature: asked.feature, sort: asked.sort === "key" ? "" : asked.sort, down: asked.down ? "1" : "", keys: asked.keys,
+    level: asked.level, within: asked.within, ...more };
   const words = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== undefined));
   return `${box.dataset.values}${path}?${words}`;
 }
@@ -144,11 +146,11 @@ async function pick(name, unit) {
     else link.removeAttribute("aria-current");
   }
   if (list) list.value = name;
-  field.form.elements.feature.value = name;
+  for (const hidden of box.querySelectorAll("input[name=feature]")) hidden.value = name;
   table.tHead.querySelector("[data-of-unit]").textContent = unit && `(${unit})`;
   if ("one" in box.dataset) {  // files of a large sketch hold one feature
     for (const link of box.querySelectorAll("[data-file]")) {
-      link.href = `${link.pathname}?${new URLSearchParams({ feature: name })}`;
+      link.href = `${link.pathname}?${new URLSearchParams({ feature: name, ...(asked.level && { level: asked.level }) })}`;
     }
   }
   ask();
@@ -161,11 +163,13 @@ async function pick(name, unit) {
   }
 }
 
-box.querySelector(".picks")?.addEventListener("click", (event) => {
-  const link = event.target.closest("a");
+box.addEventListener("click", (event) => {
+  const link = event.target.closest(".picks a");
   if (!link) return;
   event.preventDefault();
-  pick(link.dataset.pick, link.dataset.unit);
+  if ("pick" in link.dataset) pick(link.dataset.pick, link.dataset.unit);
+  else if ("level" in link.dataset) location.assign(`${address("", { level: link.dataset.level, keys: "" })}#values`);
+  else location.assign(`${address("", { within: link.dataset.within })}#values`);
 });
 list?.addEventListener("change", () => { pick(list.value, list.selectedOptions[0].dataset.unit); });
 list?.form.addEventListener("submit", (event) => event.preventDefault());

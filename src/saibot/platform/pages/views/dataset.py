@@ -66,7 +66,8 @@ def show(visit: Visit, reader: SketchReader) -> Response:
 def _values(visit: Visit, digest: str) -> tuple[ValuesByKey | None, TooLargeToShow | None]:
     """What there is to show of the keys, or why there is nothing."""
     try:
-        return visit.platform.key_values.of(digest, visit.request.query_params.get("feature")), None
+        query = visit.request.query_params
+        return visit.platform.key_values.of(digest, query.get("feature"), query.get("level")), None
     except TooLargeToShow as problem:
         return None, problem
 
