@@ -275,12 +275,19 @@ def calibration(points: Sequence[CalibrationPoint]) -> Spec:
     )
 
 
+def shape(*, ratio: float, tallest: float, beside: float = 0.0, widest: float | None = None) -> Spec:
+    """Of a chart whose height follows from its width, less what stands beside it: for `sized`, and for pages."""
+    return {"ratio": ratio, "tallest": tallest, "beside": beside, "widest": widest}
+
+
 def sized(spec: Spec, width: float) -> Spec:
-    """Width, what depends on it and, of a map, the height that follows from it."""
-    meta = spec.get("usermeta", {})
-    return {"width": width, "params": [{"name": ROOM, "value": width}]} | (
-        {"height": min(meta["ratio"] * width, meta["tallest"])} if "ratio" in meta else {}
-    )
+    """Width, what depends on it and, of a chart that has a shape, the height that follows from it."""
+    meta = spec.get("usermeta")
+    if meta is None:
+        return {"width": width, "params": [{"name": ROOM, "value": width}]}
+    width = min(width, meta["widest"] or width)
+    height = min(meta["ratio"] * (width - meta["beside"]), meta["tallest"])
+    return {"width": width, "height": height, "params": [{"name": ROOM, "value": width}]}
 
 
 def side_by_side(panels: Mapping[str, Spec], *, title: str, subtitle: str, width: int) -> Spec:

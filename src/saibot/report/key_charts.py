@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from saibot.report.charts import POINT, ROOM, SHARE_AXIS, Row, Spec, chart, name_axis
+from saibot.report.charts import POINT, ROOM, SHARE_AXIS, Row, Spec, chart, name_axis, shape
 from saibot.report.format import number, percent, with_error
 
 MOST_BARS = 30
@@ -243,7 +243,7 @@ def places(
         [],
         description=f"Map of {drawn.name}. The table below has the same numbers.",
         height=360,
-        usermeta={"ratio": shapes.ratio, "tallest": TALLEST_MAP},
+        usermeta=shape(ratio=shapes.ratio, tallest=TALLEST_MAP),
         projection={"type": shapes.projection},
         layer=[
             {"data": ground, "mark": {**outline, "fill": "@sunken"}},

@@ -24,6 +24,8 @@ STYLESHEET = Path(__file__).parent / "static" / "report.css"
 SUFFIXES = (".png", ".svg", ".pdf")
 REPORT_WIDTH = 760  # pixels of a chart in a report
 HALF_WIDTH = 430  # and of one beside another
+SLIM_WIDTH = 330  # and of one on a phone
+MOST_TWICE = 400_000  # letters of a drawing that is in a file twice
 PANEL_WIDTH = 420  # and of each of two side by side
 MOST_CANDIDATES = 12  # of a picture
 SHARP = 2.0  # pixels of a PNG for each of the drawing's
@@ -91,10 +93,20 @@ def check_can_save(path: Path) -> None:
 
 def drawing(spec: Spec, half: bool = False) -> str:
     """A chart as SVG for an HTML file. Its colours are stand-ins that rules of `stylesheet` replace, so that dark mode
-    reaches them."""
-    svg: str = load_vl_convert().vegalite_to_svg(
-        json.dumps(_coloured(spec, _stand_in) | charts.sized(spec, HALF_WIDTH if half else REPORT_WIDTH))
-    )
+    reaches them.
+
+    One of the whole width comes twice, as wide as a page and as wide as a phone, and the stylesheet shows one of them; a
+    map of thousands of shapes comes once.
+    """
+    broad = _svg(spec, HALF_WIDTH if half else REPORT_WIDTH)
+    if half or len(broad) > MOST_TWICE:
+        return broad
+    slim = _svg(spec, SLIM_WIDTH).replace('id="clip', 'id="slim-clip').replace("url(#clip", "url(#slim-clip")
+    return broad.replace("<svg ", '<svg data-width="broad" ', 1) + slim.replace("<svg ", '<svg data-width="slim" ', 1)
+
+
+def _svg(spec: Spec, width: int) -> str:
+    svg: str = load_vl_convert().vegalite_to_svg(json.dumps(_coloured(spec, _stand_in) | charts.sized(spec, width)))
     told = escape(str(spec.get("description", "chart")), quote=True)
     return _NAMESPACE.sub("", svg).replace("<svg ", f'<svg role="img" aria-label="{told}" ', 1)
 

@@ -11,8 +11,11 @@ function coloured(part, style) {
   return Object.fromEntries(Object.entries(part).map(([name, value]) => [name, name === "values" ? value : coloured(value, style)]));
 }
 
-function heightOf(map, width) {
-  return Math.min(map.ratio * width, map.tallest);
+// As `sized` of charts.py: of maps and of squares the height follows from the width.
+function sizeOf(shape, room) {
+  if (!shape) return { width: room };
+  const width = Math.min(room, shape.widest ?? room);
+  return { width, height: Math.min(shape.ratio * (width - shape.beside), shape.tallest) };
 }
 
 async function draw(figure) {
@@ -20,10 +23,9 @@ async function draw(figure) {
   const spec = JSON.parse(document.getElementById(figure.dataset.chart).textContent);
   const style = getComputedStyle(document.documentElement);
   figure.embedded?.finalize();
-  const width = drawing.clientWidth;
-  const sized = { ...coloured(spec, style), width, params: [{ name: "room", value: width }] };
-  figure.map = spec.usermeta;  // of maps: their height follows their width
-  if (figure.map) sized.height = heightOf(figure.map, width);
+  figure.shape = spec.usermeta;
+  const size = sizeOf(figure.shape, drawing.clientWidth);
+  const sized = { ...coloured(spec, style), ...size, params: [{ name: "room", value: size.width }] };
   figure.embedded = await window.vegaEmbed(drawing, sized, OPTIONS);
   figure.dataset.drawn = "yes";
 }
@@ -35,8 +37,8 @@ addEventListener("resize", () => {
   clearTimeout(settled);
   settled = setTimeout(() => {
     for (const figure of figures()) {
-      const width = figure.querySelector(".drawing").clientWidth;
-      if (figure.map) figure.embedded?.view.height(heightOf(figure.map, width));
+      const { width, height } = sizeOf(figure.shape, figure.querySelector(".drawing").clientWidth);
+      if (height) figure.embedded?.view.height(height);
       figure.embedded?.view.signal("room", width).width(width).runAsync();
     }
   }, 100);
