@@ -235,6 +235,35 @@ def state_request(part: str, rows: int, epsilon: str = "2") -> bytes:
         return privatize(table, request, Ledger(Path(folder) / "ledger")).content
 
 
+def lottery_request(part: str, rows: int) -> bytes:
+    """A request by day whose target nothing explains."""
+    rng, days = np.random.default_rng(rows), KeyDomain.of_dates(date(2013, 1, 1), date(2013, 12, 31)).values
+    table = pd.DataFrame(
+        {"day": rng.choice(days, rows), "lottery": rng.uniform(0, 49, rows), "stake": rng.uniform(1, 9, rows)}
+    )
+    features = {"lottery": {"bounds": [0, 49]}, "stake": {"bounds": [1, 9], "unit": "dollar"}}
+    described = card("lottery-2013", "", "one ticket", features, {"day": PLAIN_DAY}).for_request(part)
+    request = ReleaseRequest(described, Budget("4", "1e-6"), Neighbours.REPLACE_ONE, key="day")
+    with tempfile.TemporaryDirectory() as folder:
+        return privatize(table, request, Ledger(Path(folder) / "ledger")).content
+
+
+def survey(title: str, id: str, *, rows: int, epsilon: str = "4", level: str | None = None) -> bytes:
+    """A table by place: what differs between groups of places, and a little between the places of one."""
+    domain, rng = named_domain(id), np.random.default_rng(len(title))
+    groups = dict(domain.parents)[level] if level is not None else domain.values
+    number = {group: place for place, group in enumerate(dict.fromkeys(groups))}
+    means = 6 + 2.0 * rng.normal(size=len(number))[[number[group] for group in groups]] + 0.7 * rng.normal(size=len(domain))
+    place = rng.integers(0, len(domain), rows)
+    table = pd.DataFrame({"place": np.array(domain.values)[place], "visits": means[place] + 2 * rng.normal(size=rows)})
+    keys = {"place": {"domain": {"id": id}, **({} if level is None else {"levels": [level]})}}
+    features = {"visits": {"bounds": [0, 12], "unit": "visit a year"}}
+    described = card(id.replace("-", "_"), title, "one answer", features, keys, "How often people see a doctor.")
+    request = ReleaseRequest(described, Budget(epsilon, "1e-6"), Neighbours.REPLACE_ONE, key="place")
+    with tempfile.TemporaryDirectory() as folder:
+        return privatize(table, request, Ledger(Path(folder) / "ledger")).content
+
+
 @pytest.fixture(scope="session")
 def known_site(tmp_path_factory: pytest.TempPathFactory, sketches: Path) -> Iterator[Site]:
     """A platform that has learned what its tables share: by day, and by state."""
@@ -250,6 +279,12 @@ def known_site(tmp_path_factory: pytest.TempPathFactory, sketches: Path) -> Iter
             if provider not in made.tokens:
                 made.tokens[provider] = platform.accounts.create(ADMIN, provider, ("provider", "requester")).token
             platform.accept(made.caller(provider), write_sketch(sketch))
+    made.tokens["survey"] = platform.accounts.create(ADMIN, "survey", ("provider",)).token
+    for content in (
+        survey("Visits to a doctor by county", "us-county-fips", rows=400_000, level="state"),
+        survey("Visits to a doctor by country", "iso-country", rows=40_000),
+    ):
+        platform.accept(made.caller("survey"), content)
     platform.shards.catch_up()
     platform.shards.learn()
     with listening(app_of(platform)) as made.address:

@@ -7,25 +7,28 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from PIL import Image
+from PIL import Image, ImageColor
 from playwright.sync_api import Browser, Page
 
 from saibot.ask_page import ask_page
 from saibot.platform.pages import help_site
+from saibot.report.picture import colours
+from saibot.wire import Question
 from tests.support.asking import Visit, csv_of
 from tests.support.built_site import PACKED
 from tests.support.serving import signed_in
 
-from .conftest import drawn, state_request
+from .conftest import drawn, lottery_request, state_request
 
-OUT = Path(__file__).parents[2] / "docs" / "screenshots"
+OUT = Path(os.environ.get("SAIBOT_SCREENSHOTS", Path(__file__).parents[2] / "docs" / "screenshots"))  # elsewhere: to look at
 LOOKS = [(scheme, shape) for scheme in ("light", "dark") for shape in ("wide", "narrow")]
 STATES = [("light", "wide"), ("dark", "narrow")]  # of pages that are shown in all four looks otherwise
 WIDTHS = {"wide": 1200, "narrow": 390}
@@ -39,17 +42,28 @@ def at(path: str) -> Scene:
     return lambda page, site: page.goto(site.address + path) and None
 
 
-def dataset(provider: str, suffix: str = "", *, key: str = "") -> Scene:
+def dataset(provider: str, suffix: str = "", *, key: str = "", of: str = "") -> Scene:
     from saibot.platform.catalog import Filter
 
     def go(page: Page, site: Any) -> None:
         listed = [
             json.loads(one) for one in site.platform.catalog.list(site.caller("admin"), Filter(provider=provider)).items
         ]
-        chosen = next(one for one in listed if not key or one["key"]["name"] == key)
+        chosen = next(
+            one
+            for one in listed
+            if (not key or one["key"]["name"] == key) and (not of or one["key"]["parts"][0]["domain"] == of)
+        )
         page.goto(f"{site.address}/datasets/{chosen['id']}{suffix}")
 
     return go
+
+
+def values(page: Page, site: Any, provider: str, key: str = "", *, of: str = "", query: str = "") -> None:
+    """What a sketch says of each key, alone and with the corpus."""
+    dataset(provider, query, key=key, of=of)(page, site)
+    drawn(page)
+    only(page, "#values")
 
 
 def result(page: Page, site: Any) -> None:
@@ -70,8 +84,6 @@ def explored(page: Page, site: Any) -> None:
 
 def explored_by_state(page: Page, site: Any) -> None:
     """What a model leaves unexplained, on two maps; asked once."""
-    from saibot.wire import Question
-
     done = [search for search in site.platform.searches.list(site.caller("agency-0"), None, 5).items]
     parts = [] if done else [state_request(part, rows) for part, rows in (("train", 12_000), ("test", 4_000))]
     id = done[0].id if done else site.asked("agency-0", *parts, Question(target="cost", steps=2))
@@ -85,21 +97,16 @@ def compared(page: Page, site: Any) -> None:
 
 
 def nothing_found(page: Page, site: Any) -> None:
-    """A result whose every candidate was dropped."""
-    id = site.found_by("ana")
-    path = site.platform.searches._files.folder / id / "result.json"
-    document = json.loads(path.read_bytes())
-    dropped = [{"reason": "its gain is not clear of its noise", "count": document["candidates"], "examples": []}]
-    changed = {"steps": [], "columns": [], "dropped": dropped, "model": None, "stopped": "no gain is clear of its noise"}
-    unsure = [entry | {"interval": [0.0, 3 * entry["gain"]]} for entry in document["ranked"]]
-    path.write_text(json.dumps(document | changed | {"ranked": unsure}))
-    page.goto(f"{site.address}/searches/{id}")
-    path.write_text(json.dumps(document))
+    """A search for what explains chance, of which no candidate knows anything; asked once."""
+    listed = site.platform.searches.list(site.caller("newcomer"), None, 5).items
+    done = [search.id for search in listed if search.target == "lottery"]
+    if not done:
+        parts = [lottery_request(part, rows) for part, rows in (("train", 4000), ("test", 2000))]
+        done = [site.asked("newcomer", *parts, Question(target="lottery", steps=3))]
+    page.goto(f"{site.address}/searches/{done[0]}")
 
 
 def waiting(page: Page, site: Any) -> None:
-    from saibot.wire import Question
-
     asked = Question(target="arr_delay", steps=3)
     take, site.platform.searches.next = site.platform.searches.next, lambda **_: None
     try:
@@ -219,6 +226,10 @@ SCENES: dict[str, tuple[str | None, Scene]] = {
     "catalogue-filtered": (None, at("/?q=flights&domain=dates%3A2013-01-01%3A2013-12-31&sort=rows")),
     "catalogue-nothing-found": (None, at("/?q=unicorns")),
     "dataset": (None, dataset("weather-service")),
+    "values-airports": (
+        None,
+        lambda page, site: values(page, site, "weather-service", "airport_day", query="?within=JFK&feature=temp"),
+    ),
     "dataset-without-key": (None, dataset("port-authority")),
     "ask": ("ana", filled_in),
     "ask-table-refused": ("ana", refused_table),
@@ -229,9 +240,9 @@ SCENES: dict[str, tuple[str | None, Scene]] = {
     "search-waiting": ("ana", waiting),
     "search-failed": ("united", failed),
     "searches": ("ana", at("/searches")),
-    "searches-empty": ("newcomer", at("/searches")),
+    "searches-empty": ("newcomer", at("/searches")),  # before that account has asked anything
     "result": ("united", result),
-    "result-nothing-found": ("ana", nothing_found),
+    "result-nothing-found": ("newcomer", nothing_found),
     "result-explored": ("united", explored),
     "compare": ("united", compared),
     "report": ("united", report),
@@ -308,6 +319,14 @@ KNOWN: dict[str, tuple[str | None, Scene]] = {
     "domain-days": (None, at("/domains/dates:2013-01-01:2013-12-31")),
     "domain-states": (None, at("/domains/us-state?factor=2")),
     "dataset-states": (None, dataset("agency-0", key="us-state")),
+    "values-days": (None, lambda page, site: values(page, site, "agency-0", "dates:2013-01-01:2013-12-31")),
+    "values-states": (None, lambda page, site: values(page, site, "agency-0", "us-state")),
+    "values-counties": (None, lambda page, site: values(page, site, "survey", of="us-county-fips")),
+    "values-counties-by-state": (
+        None,
+        lambda page, site: values(page, site, "survey", of="us-county-fips", query="?level=state"),
+    ),
+    "values-countries": (None, lambda page, site: values(page, site, "survey", of="iso-country")),
     "result-explored-by-state": ("agency-0", explored_by_state),
 }
 
@@ -345,14 +364,18 @@ def take(browser: Browser, site: Any, user: str | None, scene: Scene, name: str,
     height = min(page.evaluate("document.documentElement.scrollHeight"), TALLEST)
     clip: Any = {"x": 0, "y": 0, "width": width, "height": height}
     drawn = Image.open(io.BytesIO(page.screenshot(full_page=True, clip=clip))).convert("RGB")
-    with_few_colours(drawn).save(OUT / f"{name}.png", optimize=True)
+    with_few_colours(drawn, (one for one in colours(scheme).values() if one.startswith("#"))).save(
+        OUT / f"{name}.png", optimize=True
+    )
     context.close()
 
 
-def with_few_colours(drawn: Image.Image) -> Image.Image:
-    """The most common colours, exactly as they are: backgrounds keep their tone, and files stay small."""
+def with_few_colours(drawn: Image.Image, named: Iterable[str] = ()) -> Image.Image:
+    """The named colours and the most common others, exactly as they are: backgrounds keep their tone, the dots of a legend
+    theirs, and files stay small."""
     counted: Any = drawn.getcolors(drawn.width * drawn.height)
     common = [colour for _, colour in sorted(counted, reverse=True)[:COLOURS]]
+    kept = [*dict.fromkeys([*map(ImageColor.getrgb, named), *common])][:256]
     palette = Image.new("P", (1, 1))
-    palette.putpalette([part for colour in common for part in colour])
+    palette.putpalette([part for colour in kept for part in colour])
     return drawn.quantize(palette=palette, dither=Image.Dither.NONE)

@@ -11,7 +11,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from saibot.platform.catalog import Filter
+from saibot.wire import Question
 
+from . import screenshots
 from .conftest import drawn
 
 Open = Callable[..., Page]
@@ -68,10 +70,47 @@ def test_no_page_has_a_serious_finding_or_needs_sideways_scrolling(
 
 
 @pytest.mark.parametrize("scheme, width", [("light", 390), ("dark", 1200)])
+@pytest.mark.parametrize(
+    "name, user",
+    [
+        ("enquiry", "united"),
+        ("search-failed", "united"),
+        ("result-nothing-found", "newcomer"),
+        ("plan-refused", None),
+    ],
+)
+def test_pages_of_what_is_open_or_went_wrong_have_no_serious_finding_either(
+    visit: Open, site: Any, name: str, user: str | None, scheme: str, width: int
+) -> None:
+    page = visit("/", user=user, width=width, scheme=scheme)
+    screenshots.SCENES[name][1](page, site)
+    drawn(page)
+    assert findings(page, name) == {}
+
+
+@pytest.mark.parametrize("scheme, width", [("light", 390), ("dark", 1200)])
+def test_the_page_of_a_search_that_waits_has_no_serious_finding_either(
+    visit: Open, site: Any, monkeypatch: pytest.MonkeyPatch, scheme: str, width: int
+) -> None:
+    monkeypatch.setattr(site.platform.searches, "next", lambda **_: None)
+    ana = site.caller("ana")
+    search = site.platform.submit(ana, site.sketch("train"), None, Question(target="arr_delay", steps=3))
+    try:
+        page = visit(f"/searches/{search.id}", user="ana", width=width, scheme=scheme)
+        expect(page.locator("progress")).to_be_visible()
+        assert findings(page, "waiting") == {}
+        page.goto(site.address)
+    finally:
+        site.platform.searches.cancel(ana, search.id)
+
+
+@pytest.mark.parametrize("scheme, width", [("light", 390), ("dark", 1200)])
 def test_pages_with_maps_have_no_serious_finding_either(visit: Open, known_site: Any, scheme: str, width: int) -> None:
     listed = known_site.platform.catalog.list(known_site.caller("admin"), Filter(provider="agency-0")).items
     states = next(one["id"] for one in map(json.loads, listed) if one["key"]["name"] == "us-state")
-    for path in (f"/datasets/{states}", "/domains/us-state"):
+    listed = known_site.platform.catalog.list(known_site.caller("admin"), Filter(provider="survey")).items
+    surveys = [f"/datasets/{one['id']}" for one in map(json.loads, listed)]
+    for path in (f"/datasets/{states}", "/domains/us-state", *surveys):
         page = visit(path, at=known_site, width=width, scheme=scheme)
         drawn(page)
         assert findings(page, path) == {}

@@ -77,6 +77,42 @@ def test_states_are_a_map_and_the_corpus_helps(visit: Open, known_site: Any) -> 
     expect(page.get_by_role("heading", name="What the corpus knows")).to_be_visible()
 
 
+def test_a_coarser_level_and_a_part_of_the_key_are_picked_and_a_feature_stays(visit: Open, site: Any) -> None:
+    page = visit(address(site, "weather-service", "airport_day"))
+    section = page.locator("#values")
+    expect(section.locator("tbody tr:not(.space)").first).to_contain_text("EWR × 2013-01-01")
+    section.get_by_role("link", name="pressure").click()
+    expect(section.locator("[data-pick=pressure]")).to_have_attribute("aria-current", "true")
+    section.get_by_role("link", name="JFK").click()
+    expect(section.locator("[data-within=JFK][aria-current]")).to_be_visible()
+    expect(section.locator("[data-pick=pressure]")).to_have_attribute("aria-current", "true")
+    expect(section.locator("figure svg .mark-line path").first).to_be_visible()
+    expect(section.locator("[data-count]")).to_have_text("365 keys")
+    section.locator(".rows").evaluate("(box) => { box.scrollTop = box.scrollHeight; }")
+    expect(section.locator("tbody tr:not(.space)").last).to_contain_text("2013-12-31")
+    page.goto(site.address + address(site, "weather-service", "day"))
+    section.get_by_role("link", name="by month").click()
+    expect(section.locator("[data-count]")).to_have_text("12 keys")
+    expect(section.locator("tbody tr:not(.space)").first).to_contain_text("2013-01")
+    section.get_by_role("link", name="wind_speed").click()
+    expect(section.locator("[data-pick=wind_speed]")).to_have_attribute("aria-current", "true")
+    assert "level=month" in page.url
+
+
+def test_three_thousand_counties_are_one_map_with_a_shape_each_and_are_found_by_name(visit: Open, known_site: Any) -> None:
+    listed = map(json.loads, known_site.platform.catalog.list(known_site.caller("admin"), Filter(provider="survey")).items)
+    counties = next(one for one in listed if one["key"]["parts"][0]["domain"] == "us-county-fips")
+    page = visit(f"/datasets/{counties['id']}", at=known_site)
+    section = page.locator("#values")
+    expect(section.locator("figure svg .mark-shape path").first).to_be_visible()
+    assert section.locator("figure svg .mark-shape path").count() > 5000, "the ground, and every county on it"
+    expect(section.locator("[data-count]")).to_have_text("3,235 keys")
+    expect(section.locator("tbody tr:not(.space)").first).to_contain_text("01001 · Autauga")
+    assert section.locator("tbody tr").count() < 60
+    section.get_by_label("Show only keys with").fill("Kings")
+    expect(section.locator("tbody")).to_contain_text("36047 · Kings")
+
+
 def test_without_script_links_and_the_form_do_the_same(visit: Open, site: Any) -> None:
     page = visit(address(site, "weather-service", "day"), java_script_enabled=False)
     section = page.locator("#values")

@@ -134,9 +134,11 @@ def readers_of_large_ones(scene: Scene) -> None:
     with scene.client() as client:
         found = scene.ask(client, "GET", "/v1/datasets?q=tall&limit=4")
         wide = scene.ask(client, "GET", "/v1/datasets?q=wide&limit=4")
-    ids = [one["id"] for answer in (found, wide) if answer is not None for one in answer.json()["items"]]
-    ways = ("/v1/datasets/{}", "/datasets/{}", "/v1/datasets/{}/related", "/datasets/{}/rows", "/datasets/{}/chart")
+        longest = scene.ask(client, "GET", "/v1/datasets?q=longest&limit=2")
+    ids = [one["id"] for answer in (found, wide, longest) if answer is not None for one in answer.json()["items"]]
+    ways = ("/v1/datasets/{}", "/datasets/{}", "/v1/datasets/{}/related", "/datasets/{}/rows", "/datasets/{}/charts")
     ways += ("/datasets/{}/values.csv", "/v1/datasets/{}/sketch")
+    ways += tuple(f"/datasets/{{}}/{what}?feature=f{place}" for place in range(1, 6) for what in ("charts", "values.json"))
 
     def look(path: str) -> None:
         with scene.client() as client:

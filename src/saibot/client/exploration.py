@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from saibot.report.charts import sized
 from saibot.report.exploring import ExploredView, explore_view
 from saibot.report.picture import Picture
 from saibot.report.result import view_result
@@ -98,6 +99,4 @@ class Explored:
 
 
 def _picture(spec: dict[str, Any], title: str = "") -> Picture:
-    ratio = spec.get("usermeta", {}).get("ratio")
-    more: dict[str, Any] = {} if ratio is None else {"height": ratio * WIDTH}
-    return Picture(spec | {"width": WIDTH, "padding": 12} | more | ({"title": title} if title else {}))
+    return Picture(spec | {"padding": 12} | sized(spec, WIDTH) | ({"title": title} if title else {}))

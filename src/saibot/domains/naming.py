@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from saibot.domains.domain import range_name
 from saibot.domains.generated import generated_domain
-from saibot.domains.vocabularies import key_names, of_domain
+from saibot.domains.vocabularies import key_names, of_domain, shipped
 
 LONG = 10_000
 _PLACES = ("continent", "iso-country", "iso-subdivision", "nuts-", "us-")
@@ -47,6 +47,15 @@ def listed_size(id: str) -> int | None:
         return vocabulary.size
     found = generated_domain(id)
     return None if found is None else len(found)
+
+
+def coarser_id(id: str, level: str, keys: Sequence[str]) -> str:
+    """The id of the domain that these keys of a coarser level make; where it has none, the name of the level."""
+    if (vocabulary := of_domain(id)) is not None and (other := vocabulary.levels.get(level)):
+        known = shipped(other)
+        return level if known is None else known.domain_id or known.id
+    made = f"{level}s:{keys[0]}:{keys[-1]}" if keys else level
+    return made if id.partition(":")[0] in _CALENDAR and generated_domain(made) is not None else level
 
 
 def key_labels(id: str, keys: Sequence[str]) -> Sequence[str]:

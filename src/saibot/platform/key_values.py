@@ -8,23 +8,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TypeVar
 
 import numpy as np
 from cachetools import LRUCache
 
-from saibot.domains.naming import key_labels
+from saibot.domains.naming import coarser_id, key_labels
 from saibot.estimate.lookup import LookupValues
 from saibot.platform.opened_corpus import OpenedCorpus, Stamp
-from saibot.platform.shown_sketches import shown_sketch
+from saibot.platform.shown_sketches import is_whole, shown_feature, stored_header
 from saibot.platform.storage.files import FileStore
 from saibot.search.key_maps import key_id
 from saibot.search.packed_rows import own_values_and_errors
-from saibot.sketch import Feature, KeyDomain, Sketch
+from saibot.sketch import Feature, KeyDomain, Sketch, at_level
 
 REMEMBERED_BYTES = 64 << 20
+DESCRIBED = 500  # sketches whose features are known by name
 AT_ONCE = 8  # sketches that are read; whoever asks for the same one waits for it
+T = TypeVar("T")
 TIMES = " × "  # between the parts of a composite key
 
 
@@ -42,21 +45,36 @@ class FeatureByKey:
     errors: np.ndarray
     better: np.ndarray | None
     better_errors: np.ndarray | None
+    bounds: tuple[float, float] | None = None  # public
+
+    def take(self, rows: np.ndarray) -> FeatureByKey:
+        """Of some of the keys."""
+        better = None if self.better is None else self.better[rows]
+        errors = None if self.better_errors is None else self.better_errors[rows]
+        return replace(self, values=self.values[rows], errors=self.errors[rows], better=better, better_errors=errors)
 
 
 @dataclass(frozen=True)
 class ValuesByKey:
-    """All features of a sketch over its keys, in the order of its key domain."""
+    """Features of a sketch over its keys, in the order of its key domain: all of them, or one of a large sketch."""
 
     domains: tuple[str, ...]  # ids, of each part of the key
     parts: tuple[str, ...]  # names of the key's parts
     keys: tuple[Sequence[str], ...]  # one column of texts for each part
     counts: np.ndarray  # rows of each key, as far as the noise lets anyone say
     features: tuple[FeatureByKey, ...]
+    named: tuple[tuple[str, str], ...]  # all features, whether they are here or not, each with its unit
     factors: str | None  # version of what helped
+    levels: tuple[str, ...] = ()  # coarser levels of the key
+    level: str | None = None  # the one that this is of
 
     def __len__(self) -> int:
         return len(self.counts)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all features are here."""
+        return len(self.features) == len(self.named)
 
     @property
     def domain(self) -> str:
@@ -78,6 +96,22 @@ class ValuesByKey:
     @cached_property
     def _folded(self) -> list[str]:
         return [label.casefold() for label in self.told]
+
+    def within(self, part: int, text: str) -> ValuesByKey:
+        """Of a composite key the keys with this text in a part, by the other parts."""
+        rows = np.array([one == text for one in self.keys[part]])
+
+        def of(columns: Sequence[T]) -> tuple[T, ...]:
+            return tuple(column for place, column in enumerate(columns) if place != part)
+
+        return replace(
+            self,
+            domains=of(self.domains),
+            parts=of(self.parts),
+            keys=tuple([key for key, taken in zip(column, rows, strict=True) if taken] for column in of(self.keys)),
+            counts=self.counts[rows],
+            features=tuple(feature.take(rows) for feature in self.features),
+        )
 
     def feature(self, name: str | None) -> FeatureByKey:
         """The feature with this name, the first where there is none."""
@@ -112,15 +146,20 @@ class KeyValues:
 
     def __init__(self, files: FileStore, corpus: OpenedCorpus) -> None:
         self._files, self._corpus = files, corpus
-        self._remembered: LRUCache[tuple[str, Stamp], ValuesByKey | None] = LRUCache(REMEMBERED_BYTES, getsizeof=_bytes)
+        self._remembered: LRUCache[_Place, ValuesByKey | None] = LRUCache(REMEMBERED_BYTES, getsizeof=_bytes)
         # What a sketch says alone stays the same when the corpus changes, and takes longest.
-        self._alone: LRUCache[tuple[str, bool], _Alone] = LRUCache(REMEMBERED_BYTES, getsizeof=_bytes_alone)
+        self._alone: LRUCache[tuple[str, str | None, bool], _Alone] = LRUCache(REMEMBERED_BYTES, getsizeof=_bytes_alone)
+        self._described = lru_cache(DESCRIBED)(self._describe)
         self._lock = threading.Lock()
         self._reading = [threading.Lock() for _ in range(AT_ONCE)]
 
-    def of(self, digest: str) -> ValuesByKey | None:
-        """What a stored sketch says of its keys; None where it has none. Raises TooLargeToShow."""
-        place = digest, self._corpus.stamp()
+    def of(self, digest: str, feature: str | None = None, level: str | None = None) -> ValuesByKey | None:
+        """What a stored sketch says of its keys, or of those of a coarser level; None where it has none. Of a large sketch
+        one feature alone, the first where none has this name. Raises TooLargeToShow.
+        """
+        told = self._described(digest)
+        one = None if told.whole else feature if feature in dict(told.named) else told.named[0][0]
+        place = digest, one, level if level in told.levels else None, self._corpus.stamp()
         with self._reading[hash(digest) % AT_ONCE]:
             with self._lock:
                 if place in self._remembered:
@@ -130,27 +169,36 @@ class KeyValues:
                 self._remembered[place] = found
             return found
 
-    def _read(self, digest: str, stamp: Stamp) -> ValuesByKey | None:
-        sketch = shown_sketch(self._files, digest)
+    def _describe(self, digest: str) -> _Told:
+        header = stored_header(self._files, digest)
+        named = tuple((feature.name, feature.unit) for feature in header.features)
+        return _Told(is_whole(self._files, digest), named, header.key.levels if header.key else ())
+
+    def _read(self, digest: str, one: str | None, level: str | None, stamp: Stamp) -> ValuesByKey | None:
+        sketch, told = shown_feature(self._files, digest, one), self._described(digest)
         key, corpus = sketch.header.key, self._corpus.at(stamp)
         if key is None:
             return None
+        if level is not None:
+            return _at_level(at_level(sketch, 1 + key.levels.index(level)), told, level)
         domain = corpus.domain_of(sketch) if corpus is not None else None
-        alone, errors = self._read_alone(sketch, domain)
+        alone, errors = self._read_alone(sketch, one, domain)
         shared = corpus.factors(key_id(key)) if corpus is not None else None
         helped = shared.improved(shared.readings(sketch, domain)) if shared is not None and shared.rank else None
         better = None if helped is None else (helped.values, helped.variance)
         return ValuesByKey(
             domains=tuple(part.domain for part in key.parts),
             parts=tuple(part.name for part in key.parts),
-            keys=tuple(list(map(str, column[:-1])) for column in sketch.levels[0].keys),
+            keys=_texts(sketch),
             counts=alone.counts[:-1],
             features=tuple(_feature(feature, i, alone, errors, better) for i, feature in enumerate(sketch.header.features)),
+            named=told.named,
             factors=None if shared is None or helped is None else shared.version,
+            levels=told.levels,
         )
 
-    def _read_alone(self, sketch: Sketch, domain: KeyDomain | None) -> _Alone:
-        place = sketch.digest, domain is not None
+    def _read_alone(self, sketch: Sketch, one: str | None, domain: KeyDomain | None) -> _Alone:
+        place = sketch.digest, one, domain is not None
         with self._lock:
             if place in self._alone:
                 return self._alone[place]
@@ -160,7 +208,39 @@ class KeyValues:
         return found
 
 
+_Place = tuple[str, str | None, str | None, Stamp]  # digest, the feature that was read alone, level, corpus that helped
 _Alone = tuple[LookupValues, np.ndarray]  # values, and their errors
+
+
+@dataclass(frozen=True)
+class _Told:
+    """Whether a sketch is read with all its features at once, their names and units, and coarser levels of its key."""
+
+    whole: bool
+    named: tuple[tuple[str, str], ...]
+    levels: tuple[str, ...]
+
+
+def _at_level(sketch: Sketch, told: _Told, level: str) -> ValuesByKey:
+    """By the keys of a coarser level, from what the sketch says of those alone."""
+    assert sketch.header.key is not None
+    alone, errors = own_values_and_errors(sketch, None)
+    keys = _texts(sketch)[:1]
+    return ValuesByKey(
+        domains=(coarser_id(sketch.header.key.parts[0].domain, level, keys[0]),),
+        parts=(level,),
+        keys=keys,
+        counts=alone.counts[:-1],
+        features=tuple(_feature(feature, i, alone, errors, None) for i, feature in enumerate(sketch.header.features)),
+        named=told.named,
+        factors=None,
+        levels=told.levels,
+        level=level,
+    )
+
+
+def _texts(sketch: Sketch) -> tuple[list[str], ...]:
+    return tuple(list(map(str, column[:-1])) for column in sketch.levels[0].keys)
 
 
 def _bytes_alone(found: _Alone) -> int:
@@ -192,4 +272,5 @@ def _feature(
         errors=feature.scale * told,
         better=None if better is None else original(better[0][place]),
         better_errors=None if better is None else feature.scale * np.sqrt(np.maximum(better[1][place] + unknown, 0.0)),
+        bounds=(feature.lower, feature.upper),
     )

@@ -24,7 +24,7 @@ from saibot.platform.catalog import Catalog, Filter
 from saibot.platform.describe import letters_of
 from saibot.platform.errors import NotFound
 from saibot.platform.opened_corpus import OpenedCorpus, Stamp
-from saibot.platform.shown_sketches import TooLargeToShow, shown_sketch, stored_header
+from saibot.platform.shown_sketches import TooLargeToShow, shown_feature, stored_header
 from saibot.platform.storage.files import FileStore
 from saibot.search.corpus import Corpus
 from saibot.search.from_sketches import domain_of_part
@@ -97,7 +97,7 @@ class Relatives:
     def _met(self, digest: str, stamp: Stamp) -> tuple[Corpus | None, Meetings]:
         corpus = self._corpus.at(stamp)
         try:
-            sketch, known = shown_sketch(self._files, digest), KnownDomains.of(registry=self._registry)
+            sketch, known = shown_feature(self._files, digest, None), KnownDomains.of(registry=self._registry)
         except TooLargeToShow:
             return corpus, Meetings([], corpus)
         parts = sketch.header.key.parts if sketch.header.key else ()

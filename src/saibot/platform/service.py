@@ -44,7 +44,7 @@ from saibot.platform.servers import Servers
 from saibot.platform.set_aside import SetAside, bring_in_order, list_set_aside, named_files, take_out
 from saibot.platform.settings import Settings
 from saibot.platform.shards import Shards
-from saibot.platform.shown_sketches import QUICK_BYTES, TooLargeToShow, shown_sketch, stored_header
+from saibot.platform.shown_sketches import QUICK_BYTES, TooLargeToShow, stored_header, summed_sketch
 from saibot.platform.storage.database import Database, SQLAlchemyError
 from saibot.platform.storage.files import SET_ASIDE, open_files
 from saibot.platform.storage.migrate import migrate
@@ -429,9 +429,9 @@ class Platform:
         if width > PROFILED_FEATURES:
             return features, None, (*remarks, f"a profile is made for up to {PROFILED_FEATURES} features")
         try:
-            sketch = shown_sketch(self.files, digest)
+            sketch = summed_sketch(self.files, digest)
         except TooLargeToShow as problem:
-            return features, None, (*remarks, f"there is no profile: {problem.message}")
+            return features, None, (*remarks, f"there is no profile: {problem.message} {problem.hint}".rstrip("."))
         # Draws are products of all pairs of features: fewer of them keep memory in bounds for wide sketches.
         found = profile(sketch, draws=max(200, min(DRAWS, 2_000_000 // width**2)))
         return features, json.dumps(found.to_json(), separators=(",", ":"), allow_nan=False), tuple(remarks)

@@ -6,7 +6,7 @@ light and dark. Marks differ in shape or dash where they differ in colour.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from saibot.report.format import fixed, percent, signed
@@ -37,28 +37,45 @@ CONFIG: Spec = {
     },
     "axisQuantitative": {"labelOverlap": True},
     "text": {"color": "@ink", "fontSize": 12},
-    "legend": {"labelColor": "@ink", "labelFontSize": 12},
+    "legend": {"labelColor": "@ink", "labelFontSize": 12, "layout": {"bottom": {"anchor": "middle"}}},
     "title": {"color": "@ink", "subtitleColor": "@muted", "anchor": "start", "fontSize": 14, "subtitleFontSize": 12},
 }
-LEGEND: Spec = {
+_LEGEND: Spec = {
     "orient": "top",
     "title": None,
     "offset": 6,
-    "direction": "vertical",  # beside each other they would not fit a narrow screen
     "rowPadding": 4,
+    "columnPadding": 18,
     "symbolOpacity": 1,
     "symbolStrokeWidth": 0,
 }
 SHARE_AXIS: Spec = {"labelExpr": "format(100 * datum.value, '.3~r') + '\u00a0%'"}  # as shares are written elsewhere
+LEAST_R2 = 0.02  # that an axis shows, so that a thousandth does not look like a leap
 SIZES = {"circle": 90, "diamond": 150}  # square pixels at which shapes look equally large
 POINT: Spec = {"type": "point", "filled": True, "opacity": 1, "stroke": "@surface", "strokeWidth": 1.5}
 
 
+ROOM = "room"  # the width that whoever draws has: `width` is what axes leave of it, too late for those to heed
+ROOM_FOR_NAMES = f"max(110, min(210, 0.42 * {ROOM}))"
+LETTER, SYMBOL = 6.6, 48  # pixels of a letter of a legend, and of what stands before and after a name
+
+
+def legend(names: Iterable[str], *, by_name: bool = False, **more: Any) -> Spec:
+    """Above the chart: as many of these names beside each other as it has room for, right of an axis of names or numbers."""
+    widest = min(LETTER * max(map(len, names), default=0), float(more.get("labelLimit", 160))) + SYMBOL
+    return (
+        _LEGEND
+        | {"columns": {"expr": f"max(1, floor(({ROOM} - {ROOM_FOR_NAMES if by_name else 60}) / {widest:.0f}))"}}
+        | more
+    )
+
+
 def chart(rows: Sequence[Row], *, description: str, **parts: Any) -> Spec:
-    """A specification of these rows; whoever draws it chooses the width."""
+    """A specification of these rows; whoever draws it chooses the width, with `sized`."""
     return {
         "description": description,
         "autosize": {"type": "fit-x", "contains": "padding"},
+        "params": [{"name": ROOM, "value": 500}],
         "data": {"values": list(rows)},
         "config": CONFIG,
         **parts,
@@ -67,7 +84,7 @@ def chart(rows: Sequence[Row], *, description: str, **parts: Any) -> Spec:
 
 def name_axis(field: str, order: Sequence[str], **more: Any) -> Spec:
     """A vertical axis of names, in the order given and shortened where they are long."""
-    axis = {"title": None, "labelLimit": 210, "grid": False, **more}
+    axis = {"title": None, "labelLimit": {"expr": ROOM_FOR_NAMES}, "grid": False, **more}
     return {"field": field, "type": "nominal", "sort": list(order), "axis": axis}
 
 
@@ -101,7 +118,7 @@ def intervals(
             "mark": POINT,
             "encoding": {
                 "x": {"field": "middle", **x},
-                "shape": {"field": "kind", "scale": shape, "legend": LEGEND},
+                "shape": {"field": "kind", "scale": shape, "legend": legend(kinds, by_name=True)},
                 "size": {"condition": sizes, "value": SIZES["circle"]},
                 "tooltip": list(tooltip),
             },
@@ -116,7 +133,7 @@ def intervals(
         height=22 * len(rows),
         encoding={
             "y": name_axis("label", [row["label"] for row in rows]),
-            "color": {"field": "kind", "scale": colour, "legend": LEGEND},
+            "color": {"field": "kind", "scale": colour, "legend": legend(kinds, by_name=True)},
         },
         layer=layers,
     )
@@ -152,13 +169,19 @@ def gains(candidates: Sequence[RankedEntry]) -> Spec:
 def path(stages: Sequence[Stage], *, by_held_out: bool) -> Spec:
     """R² step by step, on the training rows and, where there are any that noise leaves readable, on the held-out ones.
 
-    Numbers stand at the points that the answer goes by: `by_held_out`, or else those of the training rows.
+    Numbers stand at the points that the answer goes by, in the colour of their line and on the side away from the other:
+    `by_held_out`, or else those of the training rows.
     """
-    rows = []
+    read = "held-out rows" if by_held_out else "training rows"
+    rows: list[dict[str, Any]] = []
     for place, stage in enumerate(stages):
-        for r2, kind in ((stage.model.train_r2, "training rows"), (stage.readable, "held-out rows")):
+        both = {"training rows": stage.model.train_r2, "held-out rows": stage.readable}
+        other = both["training rows" if by_held_out else "held-out rows"]
+        for kind, r2 in both.items():
             if r2 is not None:
-                rows.append({"place": place, "label": stage.label, "r2": r2, "rows": kind, "told": fixed(r2)})
+                left = kind == read and other is not None and r2 < other
+                row = {"place": place, "label": stage.label, "r2": r2, "rows": kind, "told": fixed(r2), "left": left}
+                rows.append(row)
     looks = {"training rows": ("@chart-main", "circle"), "held-out rows": ("@chart-second", "square")}
     drawn = {kind: look for kind, look in looks.items() if any(row["rows"] == kind for row in rows)}
 
@@ -166,26 +189,40 @@ def path(stages: Sequence[Stage], *, by_held_out: bool) -> Spec:
 
     def by_kind(look: int) -> Spec:
         scale = {"domain": list(drawn), "range": [each[look] for each in drawn.values()]}
-        return {"field": "rows", "type": "nominal", "scale": scale, "legend": LEGEND}
+        return {"field": "rows", "type": "nominal", "scale": scale, "legend": legend(drawn, by_name=True)}
 
-    def told(look: Spec, colour: str) -> Spec:
-        return {
-            "transform": [{"filter": f"datum.rows == '{'held-out' if by_held_out else 'training'} rows'"}],
-            "mark": {"type": "text", "align": "left", "dx": 9, "dy": -7, **look},
-            "encoding": {"text": {"field": "told"}, "color": {"value": colour}},
+    def told(look: Spec, colour: str) -> list[Spec]:
+        """A line comes from above: numbers to the left stand below it, those to the right above."""
+        sides: dict[bool, Spec] = {
+            True: {"align": "right", "baseline": "top", "dx": -10, "dy": 1},
+            False: {"align": "left", "baseline": "bottom", "dx": 10, "dy": -1},
         }
+        return [
+            {
+                "transform": [{"filter": f"datum.rows == '{read}' && {'' if left else '!'}datum.left"}],
+                "mark": {"type": "text", "fontWeight": 600, **side, **look},
+                "encoding": {"text": {"field": "told"}, "color": {"value": colour}},
+            }
+            for left, side in sides.items()
+        ]
 
+    values = [float(row["r2"]) for row in rows]
+    least, most = min(values, default=0.0), max(values, default=1.0)
+    room = max(LEAST_R2 - (most - least), 0.0) / 2
+    texts = {str(row["told"]) for row in rows if row["rows"] == read}
+    still = {"text": f"No further gain: R² stays at {min(texts, default='')}.", "fontSize": 12, "fontWeight": "normal"}
     return chart(
         rows,
         description="R² of the model after each step. The table below has the same numbers.",
         height=44 * len(stages),
+        **({"title": still | {"color": "@muted"}} if len(stages) > 1 and len(texts) == 1 else {}),
         encoding={
             "y": name_axis("label", [stage.label for stage in stages]),
             "x": {
                 "field": "r2",
                 "type": "quantitative",
-                "scale": {"zero": False, "padding": 46},
-                "axis": {"title": "R²", "tickCount": 5},
+                "scale": {"zero": False, "padding": 52, "domain": [least - room, most + room]},
+                "axis": {"title": "R²", "tickCount": 5, "labelBound": True},
             },
             "color": by_kind(0),
             "order": {"field": "place"},
@@ -195,7 +232,7 @@ def path(stages: Sequence[Stage], *, by_held_out: bool) -> Spec:
                 "mark": {"type": "line", "strokeWidth": 2.5},
                 "encoding": {"strokeDash": {"condition": dashed, "value": [1, 0]}},
             },
-            told({"stroke": "@surface", "strokeWidth": 4}, "@surface"),  # lines pass below the numbers
+            *told({"stroke": "@surface", "strokeWidth": 4}, "@surface"),  # lines pass below the numbers
             {
                 "mark": {**POINT, "size": 90},
                 "encoding": {
@@ -203,7 +240,7 @@ def path(stages: Sequence[Stage], *, by_held_out: bool) -> Spec:
                     "tooltip": [{"field": "label", "title": "model"}, {"field": "rows"}, {"field": "told", "title": "R²"}],
                 },
             },
-            told({}, "@ink"),
+            *told({}, looks[read][0]),
         ],
     )
 
@@ -238,12 +275,28 @@ def calibration(points: Sequence[CalibrationPoint]) -> Spec:
     )
 
 
+def shape(*, ratio: float, tallest: float, beside: float = 0.0, widest: float | None = None) -> Spec:
+    """Of a chart whose height follows from its width, less what stands beside it: for `sized`, and for pages."""
+    return {"ratio": ratio, "tallest": tallest, "beside": beside, "widest": widest}
+
+
+def sized(spec: Spec, width: float) -> Spec:
+    """Width, what depends on it and, of a chart that has a shape, the height that follows from it."""
+    meta = spec.get("usermeta")
+    if meta is None:
+        return {"width": width, "params": [{"name": ROOM, "value": width}]}
+    width = min(width, meta["widest"] or width)
+    height = min(meta["ratio"] * (width - meta["beside"]), meta["tallest"])
+    return {"width": width, "height": height, "params": [{"name": ROOM, "value": width}]}
+
+
 def side_by_side(panels: Mapping[str, Spec], *, title: str, subtitle: str, width: int) -> Spec:
     """Charts as one specification, each under its name."""
-    shared = ("config", "autosize")
+    shared = ("config", "autosize", "params")
     return {
         "title": {"text": title, "subtitle": subtitle, "fontSize": 16, "offset": 16},
         "config": CONFIG,
+        "params": [{"name": ROOM, "value": width}],
         "padding": 16,
         "spacing": 36,
         "hconcat": [

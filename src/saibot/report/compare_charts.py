@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from saibot.report.charts import LEGEND, POINT, SIZES, Row, Spec, chart, name_axis
+from saibot.report.charts import POINT, SIZES, Row, Spec, chart, legend, name_axis
 
 LOOKS = (("@chart-main", "circle"), ("@chart-second", "diamond"))
 
@@ -83,7 +83,12 @@ def _looks(names: Sequence[str]) -> dict[str, Spec]:
     """Colour and shape of the first and of the second, with one legend, and sizes at which they look equally large."""
 
     def scale(place: int) -> Spec:
-        field = {"field": "which", "type": "nominal", "sort": list(names), "legend": LEGEND | {"labelLimit": 320}}
+        field = {
+            "field": "which",
+            "type": "nominal",
+            "sort": list(names),
+            "legend": legend(names, by_name=True, labelLimit=320),
+        }
         return field | {"scale": {"domain": list(names), "range": [look[place] for look in LOOKS]}}
 
     return {"color": scale(0), "shape": scale(1), "size": _either(SIZES["diamond"], SIZES["circle"])}

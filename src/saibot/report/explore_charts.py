@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from saibot.report.charts import LEGEND, POINT, SHARE_AXIS, SIZES, Row, Spec, chart, intervals
+from saibot.report.charts import POINT, SHARE_AXIS, SIZES, Row, Spec, chart, intervals, legend
 from saibot.report.format import count, fixed, number, percent, signed
 from saibot.wire import ModelOnRows, WhatIf
 
@@ -172,7 +172,7 @@ def other_budgets(asked: WhatIf, epsilon: float) -> Spec | None:
         return None
     names = list(dict.fromkeys(str(row["column"]) for row in rows))
     looks = [LINES[place % len(LINES)] for place in range(len(names))]
-    stroke = {"symbolType": "stroke", "symbolStrokeWidth": 2.5, "symbolSize": 300, "labelLimit": 320}
+    stroke: Spec = {"symbolType": "stroke", "symbolStrokeWidth": 2.5, "symbolSize": 300, "labelLimit": 320}
     colour = {
         "field": "column",
         "type": "nominal",
@@ -199,7 +199,8 @@ def other_budgets(asked: WhatIf, epsilon: float) -> Spec | None:
         {"field": "at", "title": "ε"},
         {"field": "told", "title": "gain in R²" if by_gain else "signal kept"},
     ]
-    line = {"color": colour | {"legend": LEGEND | stroke}, "strokeDash": dash | {"legend": LEGEND | stroke}}
+    shown = {"legend": legend(names, **stroke)}
+    line = {"color": colour | shown, "strokeDash": dash | shown}
     return chart(
         rows,
         description="What the columns would add at other budgets of their providers. The table below has the numbers.",
@@ -215,7 +216,7 @@ def other_budgets(asked: WhatIf, epsilon: float) -> Spec | None:
             {
                 "data": {"values": now},
                 "mark": {**POINT, "size": SIZES["circle"]},
-                "encoding": {"x": x, "y": y, "color": colour | {"legend": LEGEND | stroke}, "tooltip": tooltip},
+                "encoding": {"x": x, "y": y, "color": colour | shown, "tooltip": tooltip},
             },
         ],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,14 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from saibot.report.charts import POINT, SHARE_AXIS, Row, Spec, chart, name_axis
-from saibot.report.format import number, percent, with_error
+from saibot.report.charts import POINT, ROOM, SHARE_AXIS, Row, Spec, chart, name_axis, shape
+from saibot.report.format import in_unit, number, percent, with_error
 
 MOST_BARS = 30
 STEPS = "abcdefghi"  # of colours on a map, from far below the middle to far above
+MOMENTS = {"year": "%Y", "quarter": "%b", "month": "%b", "week": "%-d %b", "day": "%-d %b", "date": "%-d %b"}
 MOST_POINTS = 1000  # of a line: more are not told apart on a screen, and neighbours are taken together
 SIGMAS = 2
 LEGEND_WIDTH = 300  # of a map on a phone
+LONGEST_LEGEND = 460
+SOME_ENDS = (0, 2, 5, 7)  # of its steps that have a number where there is no room for all: as many to either side
+TALLEST_MAP = 420
+LEAST_SHARE = 0.02  # of the bounds of a feature, that an axis shows: what differs by less looks alike
 Shapes = Callable[[str], str | dict[str, Any]]
 """Where a page finds a file of shapes, or what is in it, for a report that fetches nothing."""
 
@@ -54,6 +60,7 @@ class OverKeys:
     shapes: MapShapes | None = None
     better: np.ndarray | None = None  # the same with the help of the corpus
     labels: Sequence[str] | None = None  # the keys as people read them, where that is more than the key
+    bounds: tuple[float, float] | None = None  # public, of the values
 
     def take(self, places: np.ndarray) -> OverKeys:
         some = None if self.errors is None else self.errors[places]
@@ -76,6 +83,16 @@ class OverKeys:
     def middle(self) -> float:
         return float(np.nanmean(self.values)) if np.isfinite(self.values).any() else 0.0
 
+    @property
+    def least_reach(self) -> float:
+        """How far from its middle an axis reaches at least: two standard errors, and a share of the public bounds.
+
+        Else an axis of values that hardly differ would make a landscape of their noise.
+        """
+        errors = np.zeros(1) if self.errors is None else self.errors[np.isfinite(self.errors)]
+        low, high = self.bounds or (0.0, 0.0)
+        return max(SIGMAS * float(np.median(errors)) if len(errors) else 0.0, LEAST_SHARE / 2 * (high - low))
+
     def rows(self) -> list[dict[str, object]]:
         """One for each key: value, two standard deviations of noise to either side, and both in words."""
         errors = np.zeros(len(self.values)) if self.errors is None else self.errors
@@ -92,7 +109,7 @@ class OverKeys:
         for row, label in zip(rows, () if self.labels is None else self.labels, strict=False):
             row["label"] = label
         for row, better in zip(rows, () if self.better is None else self.better, strict=False):
-            row |= {"better": _rounded(better), "better_told": f"{number(float(better))} {self.unit}".rstrip()}
+            row |= {"better": _rounded(better), "better_told": in_unit(number(float(better)), self.unit)}
         return [row for row, value in zip(rows, self.values, strict=True) if np.isfinite(value)]
 
 
@@ -119,7 +136,8 @@ def line(drawn: OverKeys) -> Spec:
     """Values in time, with a band of two standard deviations of their noise."""
     thinned = _thinned(drawn)
     rows = [row | {"at": moment(drawn.domain, str(row["key"]))} for row in thinned.rows()]
-    y = {"type": "quantitative", "scale": {"zero": False}, "axis": {"title": _title(drawn), "tickCount": 5}}
+    scale = {"zero": False, "domain": ends_of(rows, drawn.least_reach), "nice": True}
+    y = {"type": "quantitative", "scale": scale, "axis": {"title": _title(drawn), "tickCount": 5}}
     layers: list[Spec] = [
         {
             "mark": {"type": "line", "color": "@chart-main", "strokeWidth": 1.75},
@@ -147,6 +165,14 @@ def line(drawn: OverKeys) -> Spec:
     )
 
 
+def ends_of(rows: Sequence[Row], least: float) -> list[float]:
+    """From the least that is drawn to the most, and at least so far to either side of the middle between them."""
+    drawn = [float(row[name]) for row in rows for name in ("low", "high", "better") if name in row]
+    low, high = min(drawn, default=0.0), max(drawn, default=0.0)
+    room = max(least - (high - low) / 2, 0.0)
+    return [low - room, high + room] if low - room < high + room else [low - 1, high + 1]
+
+
 def time_axis(points: int) -> Spec:
     """Of days in the field `at`."""
     few = 8 if points > 8 else max(points, 1)
@@ -154,7 +180,15 @@ def time_axis(points: int) -> Spec:
         "field": "at",
         "type": "temporal",
         "scale": {"type": "utc", "nice": False},
-        "axis": {"title": None, "grid": False, "tickCount": few, "labelOverlap": True, "labelFlush": True},
+        "axis": {
+            "title": None,
+            "grid": False,
+            "tickCount": few,
+            "format": MOMENTS,
+            "labelOverlap": "greedy",
+            "labelSeparation": 6,
+            "labelFlush": True,
+        },
     }
 
 
@@ -169,7 +203,9 @@ def places(
     """A map: how far each place is above or below the middle; places without a value stay pale.
 
     Values are those with the help of the corpus, where there are any. Maps with the same middle and reach have one scale.
+    Of itself it reaches at least as far as values may be off: what is noise looks pale.
     """
+    least = drawn.least_reach
     drawn = drawn if drawn.better is None else replace(drawn, values=drawn.better, errors=None, better=None)
     fields = list(dict.fromkeys(("key", drawn.called, "value", "told")))
     told = [{name: row[name] for name in fields} for row in drawn.rows() if shapes.shows(str(row["key"]))]
@@ -177,17 +213,23 @@ def places(
     dots = [_at(shapes, row) for row in told if not shapes.has_shape(str(row["key"]))]
     values = [float(str(row["value"])) for row in told]
     middle = drawn.middle if middle is None else middle
-    reach = reach or max((abs(value - middle) for value in values), default=1.0) or 1.0
+    reach = reach or max([least, *(abs(value - middle) for value in values)]) or 1.0
+    ends = steps_around(middle, reach)
     # Steps, each with a name of its own: a file has no script that could mix colours anew when it gets dark.
-    scale = {"type": "threshold", "domain": steps_around(middle, reach), "range": [f"@map-{one}" for one in STEPS]}
+    scale = {"type": "threshold", "domain": ends, "range": [f"@map-{one}" for one in STEPS]}
+    some = f"indexof({json.dumps([ends[place] for place in SOME_ENDS])}, datum.value) >= 0"
     legend = {
         "title": _title(drawn),
         "titleLimit": LEGEND_WIDTH,
         "orient": "bottom",
-        "gradientLength": 270,
+        "type": "gradient",  # else its length is not heard of
+        "direction": "horizontal",
+        "gradientLength": {"expr": f"min(max({ROOM} - 20, {LEGEND_WIDTH - 30}), {LONGEST_LEGEND})"},
         "titleColor": "@muted",
+        "titleFontWeight": "normal",
+        "labelExpr": f"isFinite(datum.value) && ({ROOM} >= {LONGEST_LEGEND} || {some}) ? format(datum.value, ',.3~r') : ''",
+        "labelOverlap": False,
     }
-    legend |= {"titleFontWeight": "normal", "format": ",.3~r"}
     colour = {"field": "value", "type": "quantitative", "scale": scale, "legend": legend}
     content = {"url": file} if isinstance(file, str) else {"values": file}
     ground = content | {"format": {"type": "topojson", "feature": shapes.objects}}
@@ -201,7 +243,7 @@ def places(
         [],
         description=f"Map of {drawn.name}. The table below has the same numbers.",
         height=360,
-        usermeta={"ratio": shapes.ratio},
+        usermeta=shape(ratio=shapes.ratio, tallest=TALLEST_MAP),
         projection={"type": shapes.projection},
         layer=[
             {"data": ground, "mark": {**outline, "fill": "@sunken"}},
@@ -251,7 +293,7 @@ def bars(drawn: OverKeys) -> Spec:
     if not signed and drawn.errors is not None:
         layers = layers[1:]  # a bar from 0 would hide that values far from 0 hardly differ
         for layer in layers:
-            layer["encoding"]["x"] |= {"scale": {"zero": False}}
+            layer["encoding"]["x"] |= {"scale": {"zero": False, "domain": ends_of(rows, drawn.least_reach), "nice": True}}
     return chart(
         rows,
         description=f"{drawn.name} of each key. The table below has the same numbers.",

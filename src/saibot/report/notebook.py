@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from saibot.errors import SaibotError
-from saibot.report.charts import Spec
+from saibot.report.charts import Spec, sized
 from saibot.report.comparison import SideBySide
 from saibot.report.exploring import ExploredView
 from saibot.report.format import fixed, plural
@@ -68,16 +68,10 @@ def _titled(title: str, specs: list[Spec | None]) -> list[str]:
     if not drawn:
         return []
     try:
-        pictures = "".join(Picture(spec | _sized(spec, len(drawn))).svg() for spec in drawn)
+        pictures = "".join(Picture(spec | sized(spec, WIDTH // len(drawn))).svg() for spec in drawn)
     except SaibotError as problem:
         pictures = f"<p>{escape(str(problem))}</p>"
     return [f"<p><b>{escape(title)}</b></p>", f"<div>{pictures}</div>"]
-
-
-def _sized(spec: Spec, beside: int) -> Spec:
-    width = WIDTH // beside
-    ratio = spec.get("usermeta", {}).get("ratio")
-    return {"width": width} | ({} if ratio is None else {"height": ratio * width})
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:

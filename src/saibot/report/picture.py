@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from saibot.errors import InvalidInput
 from saibot.report import charts
@@ -24,6 +24,8 @@ STYLESHEET = Path(__file__).parent / "static" / "report.css"
 SUFFIXES = (".png", ".svg", ".pdf")
 REPORT_WIDTH = 760  # pixels of a chart in a report
 HALF_WIDTH = 430  # and of one beside another
+SLIM_WIDTH = 330  # and of one on a phone
+MOST_TWICE = 400_000  # letters of a drawing that is in a file twice
 PANEL_WIDTH = 420  # and of each of two side by side
 MOST_CANDIDATES = 12  # of a picture
 SHARP = 2.0  # pixels of a PNG for each of the drawing's
@@ -59,8 +61,8 @@ class Picture:
         return self.svg()
 
     def _text(self) -> str:
-        colours = _light_colours()
-        return json.dumps(_coloured(self.spec, colours.__getitem__) | {"background": colours["surface"]})
+        light = colours()
+        return json.dumps(_coloured(self.spec, light.__getitem__) | {"background": light["surface"]})
 
 
 def result_picture(view: ResultView) -> Picture:
@@ -91,17 +93,22 @@ def check_can_save(path: Path) -> None:
 
 def drawing(spec: Spec, half: bool = False) -> str:
     """A chart as SVG for an HTML file. Its colours are stand-ins that rules of `stylesheet` replace, so that dark mode
-    reaches them."""
-    svg: str = load_vl_convert().vegalite_to_svg(json.dumps(_coloured(spec, _stand_in) | _size(spec, half)))
+    reaches them.
+
+    One of the whole width comes twice, as wide as a page and as wide as a phone, and the stylesheet shows one of them; a
+    map of thousands of shapes comes once.
+    """
+    broad = _svg(spec, HALF_WIDTH if half else REPORT_WIDTH)
+    if half or len(broad) > MOST_TWICE:
+        return broad
+    slim = _svg(spec, SLIM_WIDTH).replace('id="clip', 'id="slim-clip').replace("url(#clip", "url(#slim-clip")
+    return broad.replace("<svg ", '<svg data-width="broad" ', 1) + slim.replace("<svg ", '<svg data-width="slim" ', 1)
+
+
+def _svg(spec: Spec, width: int) -> str:
+    svg: str = load_vl_convert().vegalite_to_svg(json.dumps(_coloured(spec, _stand_in) | charts.sized(spec, width)))
     told = escape(str(spec.get("description", "chart")), quote=True)
     return _NAMESPACE.sub("", svg).replace("<svg ", f'<svg role="img" aria-label="{told}" ', 1)
-
-
-def _size(spec: Spec, half: bool) -> Spec:
-    """The width that a report has for it; the height of a map follows."""
-    width = HALF_WIDTH if half else REPORT_WIDTH
-    ratio = spec.get("usermeta", {}).get("ratio")
-    return {"width": width} | ({} if ratio is None else {"height": ratio * width})
 
 
 @cache
@@ -116,10 +123,11 @@ def stylesheet() -> str:
 
 
 @cache
-def _light_colours() -> dict[str, str]:
-    """What the stylesheet says before its dark scheme."""
-    light, _, _ = STYLESHEET.read_text(encoding="utf-8").partition("@media")
-    return dict(_VARIABLE.findall(light))
+def colours(scheme: Literal["light", "dark"] = "light") -> dict[str, str]:
+    """The stylesheet's variables: what it says before its dark scheme, which then changes some of them."""
+    light, _, rest = STYLESHEET.read_text(encoding="utf-8").partition("@media (prefers-color-scheme: dark)")
+    dark = dict(_VARIABLE.findall(rest.partition("}")[0])) if scheme == "dark" else {}
+    return dict(_VARIABLE.findall(light)) | dark
 
 
 def _stand_in(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from saibot.report.charts import LEGEND, POINT, SIZES, Spec, chart, name_axis
+from saibot.report.charts import POINT, SIZES, Spec, chart, legend, name_axis
 from saibot.report.explore_charts import AFTER, BEFORE, Drawn
 from saibot.report.format import count, with_error
 from saibot.report.key_charts import (
@@ -33,11 +33,12 @@ def residuals(part: KeyResiduals, shapes: MapShapes | None, files: Shapes, *, un
     words = f"Mean of target less prediction by {part.key}; the table has the numbers."
     if kind == "map" and shapes is not None:
         file = files(shapes.file)
-        reach = max((abs(value) for value in (*part.before, *part.after)), default=1.0) or 1.0
         columns = {AFTER: (part.after, part.after_error)}
         if part.before:
             columns = {BEFORE: (part.before, part.before_error)} | columns
         drawn = {title: _over(part, labels, *pair, unit) for title, pair in columns.items()}
+        least = (over.least_reach for over in drawn.values())
+        reach = max([*map(abs, (*part.before, *part.after)), *least], default=1.0) or 1.0
         return [
             Drawn(f"{id}-{place}", title, words, places(over, shapes, file, middle=0.0, reach=reach))
             for place, (title, over) in enumerate(drawn.items())
@@ -80,10 +81,10 @@ def _told(part: KeyResiduals) -> list[Spec]:
     return [{"field": "label", "title": "key"}, *was, {"field": "told", "title": AFTER}, {"field": "rows"}]
 
 
-def _looks(part: KeyResiduals, scale: Sequence[Any], **legend: Any) -> Spec:
+def _looks(part: KeyResiduals, scale: Sequence[Any], **more: Any) -> Spec:
     """A colour, a dash or a shape for each of the two models; one legend serves them all."""
     names = [BEFORE, AFTER] if part.before else [AFTER]
-    return {"scale": {"domain": names, "range": list(scale)[-len(names) :]}, "legend": LEGEND | legend}
+    return {"scale": {"domain": names, "range": list(scale)[-len(names) :]}, "legend": legend(names, **more)}
 
 
 def _zero(x: str) -> Spec:
@@ -132,8 +133,8 @@ def _residual_points(part: KeyResiduals, labels: Sequence[str], unit: str) -> Sp
     rows.sort(key=lambda row: -float(row.get("before", row["after"])))
     title = f"left unexplained ({unit})" if unit else "left unexplained"
     x = {"type": "quantitative", "axis": {"title": title, "tickCount": 5}}
-    colour = {"type": "nominal", **_looks(part, ("@chart-quiet", "@chart-main"))}
-    shape = {"type": "nominal", **_looks(part, ("circle", "diamond"))}
+    colour = {"type": "nominal", **_looks(part, ("@chart-quiet", "@chart-main"), by_name=True)}
+    shape = {"type": "nominal", **_looks(part, ("circle", "diamond"), by_name=True)}
     layers: list[Spec] = [
         _zero("x"),
         {

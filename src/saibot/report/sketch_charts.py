@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from saibot.report.charts import LEGEND, POINT, SHARE_AXIS, Spec, chart, name_axis
+from saibot.report.charts import LETTER, POINT, ROOM, SHARE_AXIS, Spec, chart, legend, name_axis, shape
 from saibot.report.format import fixed, number, percent, with_error
 
+NAME_LIMIT = 120  # pixels of a name beside and above a heat map
+LEAST_CELL, MOST_CELL = 52, 96  # pixels of a cell that has a number in it
+SMALL_CELL = 28
 SIGMAS = 2  # whiskers of privacy noise: two standard deviations to either side
 
 
@@ -89,7 +92,11 @@ def correlations(names: Sequence[str], cells: Sequence[Sequence[dict[str, float 
                 "strong": value is not None and abs(value) > 0.6,
             })  # fmt: skip
     scale = {"domain": [-1, 0, 1], "range": ["@chart-negative", "@chart-middle", "@chart-positive"], "interpolate": "rgb"}
-    few = len(names) <= 8
+    few, letters = len(names) <= 8, LETTER * max(map(len, names), default=0)
+    beside = min(letters, NAME_LIMIT) + 16  # pixels of names
+    side = max(LEAST_CELL, min(letters + 10, MOST_CELL)) if len(names) <= 4 else LEAST_CELL if few else SMALL_CELL
+    width_of_cell = f"({ROOM} - {beside:.0f}) / {max(len(names), 1)}"
+    straight = f"{width_of_cell} >= {min(letters, NAME_LIMIT):.0f}"
     layers: list[Spec] = [
         {
             "mark": {"type": "rect", "stroke": "@surface", "strokeWidth": 2},
@@ -98,13 +105,14 @@ def correlations(names: Sequence[str], cells: Sequence[Sequence[dict[str, float 
     ]
     if few:
         ink = {"condition": {"test": "datum.strong", "value": "@on-accent"}, "value": "@ink"}
-        layers.append({"mark": {"type": "text"}, "encoding": {"text": {"field": "text"}, "color": ink}})
+        readable = {"expr": f"{width_of_cell} < 34 ? 0 : 1"}
+        layers.append({"mark": {"type": "text", "opacity": readable}, "encoding": {"text": {"field": "text"}, "color": ink}})
     return chart(
         rows,
         description="Correlation of every pair of features. The table below has the same numbers, with their errors.",
-        height=(38 if few else 20) * len(names),
+        usermeta=shape(ratio=1, tallest=side * len(names), beside=beside, widest=beside + side * len(names)),
         encoding={
-            "y": name_axis("row", names, labelLimit=130),
+            "y": name_axis("row", names, labelLimit=NAME_LIMIT),
             "x": {
                 "field": "column",
                 "type": "nominal",
@@ -112,9 +120,11 @@ def correlations(names: Sequence[str], cells: Sequence[Sequence[dict[str, float 
                 "axis": {
                     "title": None,
                     "orient": "top",
-                    "labelAngle": -35,
-                    "labelAlign": "left",
-                    "labelLimit": 110,
+                    "labelAngle": {"expr": f"{straight} ? 0 : -35"},
+                    "labelAlign": {"expr": f"{straight} ? 'center' : 'left'"},
+                    "labelBaseline": "bottom",
+                    "labelOverlap": not few,
+                    "labelLimit": NAME_LIMIT,
                     "grid": False,
                 },
             },
@@ -132,11 +142,11 @@ def reliability(points: Sequence[dict[str, Any]], epsilon: float) -> Spec:
         for case, kept in point["reliability"].items()
     ]
     cases = {"strong": [1, 0], "moderate": [7, 4], "weak": [2, 3]}
-    stroke = {"symbolType": "stroke", "symbolStrokeColor": "@chart-main", "symbolStrokeWidth": 2.5, "symbolSize": 300}
-    legend = LEGEND | stroke | {"direction": "horizontal"}  # short names fit
+    stroke: Spec = {"symbolType": "stroke", "symbolStrokeColor": "@chart-main", "symbolStrokeWidth": 2.5, "symbolSize": 300}
+    shown = legend(cases, **stroke)
     dash: Spec = {
         "field": "case",
-        "legend": legend,
+        "legend": shown,
         "scale": {"domain": list(cases), "range": list(cases.values())},
     }
     x = {"field": "epsilon", "type": "quantitative", "scale": {"type": "log", "nice": False}}

@@ -1,8 +1,9 @@
 """The sketch: its content, its file and the public key domains it speaks of."""
 
 from saibot.domains.domain import OTHER, KeyDomain
+from saibot.sketch.at_level import at_level
 from saibot.sketch.collecting import collect
-from saibot.sketch.file import SUFFIX, read_header, read_sketch, write_sketch
+from saibot.sketch.file import SUFFIX, read_header, read_part, read_sketch, write_sketch
 from saibot.sketch.header import Feature, Header, Key, KeyPart
 from saibot.sketch.listed import listed_domain
 from saibot.sketch.payload import payload_of
@@ -23,11 +24,13 @@ __all__ = [
     "PublicKey",
     "SigningKey",
     "Sketch",
+    "at_level",
     "collect",
     "implausible",
     "listed_domain",
     "payload_of",
     "read_header",
+    "read_part",
     "read_sketch",
     "signed",
     "signer_of",

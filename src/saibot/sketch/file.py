@@ -8,6 +8,8 @@ can map it into memory and a hostile file cannot unfold.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from pydantic import ValidationError
 from saibot.errors import InvalidSketch, SaibotError
 from saibot.safe_arrow import read_arrow, read_schema
 from saibot.sketch.allowed import MAX_COLUMNS, check_sizes, check_text
-from saibot.sketch.header import FORMAT, READABLE, Header
+from saibot.sketch.header import FORMAT, READABLE, GlobalBlock, Header
 from saibot.sketch.signing import signer_of
 from saibot.sketch.sketch import LevelTable, Sketch, column_name, text_buffers
 
@@ -89,6 +91,54 @@ def read_document(source: pa.Buffer) -> dict[str, Any]:
     """The header of a sketch that was checked before, as it is written."""
     document: dict[str, Any] = json.loads(read_schema(source, columns=MAX_COLUMNS).metadata[b"saibot"])
     return document
+
+
+def read_part(source: pa.Buffer, header: Header, features: Collection[str]) -> Sketch:
+    """What a sketch with this header holds of some of its features: counts, sums, and products of two of them.
+
+    Of a file that was checked before it was stored: nothing is checked again, and of a file that is mapped into memory no
+    other column is read. So a part of the largest sketch takes the room of a small one.
+    """
+    with pa.ipc.open_file(pa.BufferReader(source)) as reader:
+        batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+    names = [feature.name for feature in header.features]
+    places = [place for place, name in enumerate(names) if name in features]
+    plan = header.stated_plan()
+    part = Sketch(
+        header.model_copy(
+            update={
+                "features": tuple(header.features[place] for place in places),
+                "global_blocks": tuple(
+                    _of_features(block, places, len(names)) for block in header.global_blocks if block.order <= 2
+                ),
+            }
+        ),
+        (),
+    )
+    part.__dict__["plan"] = plan and replace(plan, blocks=tuple(block for block in plan.blocks if block.order <= 2))
+    if header.key is None:
+        return part
+    texts = [f"key:{one.name}" for one in header.key.parts]
+    columns = [column_name(monomial) for monomial in part.key_basis.monomials]
+    part.__dict__["levels"] = tuple(
+        LevelTable(
+            tuple(_own(batch.column(name)) for name in texts),
+            np.column_stack([batch.column(name).to_numpy() for name in columns]),
+        )
+        for batch in batches
+    )
+    return part
+
+
+def _of_features(block: GlobalBlock, places: Sequence[int], features: int) -> GlobalBlock:
+    """The same statistics of some of the features, packed as in their basis."""
+    kept = list(places)
+    if block.order == 2:
+        one, other = np.triu_indices(features)
+        packed = np.zeros((features, features), np.intp)
+        packed[one, other] = np.arange(len(one))
+        kept = packed[np.ix_(places, places)][np.triu_indices(len(places))].tolist()
+    return block if block.order == 0 else block.model_copy(update={"values": tuple(block.values[i] for i in kept)})
 
 
 def _load(source: bytes | Path | pa.Buffer) -> pa.Buffer:

@@ -258,6 +258,10 @@ class Header(Part):
         document = self.model_dump(mode="json", exclude={"digest", "signature"})
         return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
+    def stated_plan(self) -> Plan | None:
+        """The plan as it stands here, of a header that was checked before: to confirm it takes long."""
+        return None if self.open else _claimed_plan(self.plan, PlanRequest.from_json(self.plan["request"]))
+
     def read_plan(self) -> Plan | None:
         """The plan, checked against its request: a header that claims less noise than its budget asks for is refused.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from saibot.domains.naming import domain_name, key_kind, listed_size
+from saibot.domains.naming import coarser_id, domain_name, key_kind, listed_size
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,18 @@ def test_other_ids_are_names_already(id: str) -> None:
 )
 def test_a_list_is_told_by_what_its_keys_are_and_how_many(id: str, kind: str, size: int | None) -> None:
     assert (key_kind(id), listed_size(id)) == (kind, size)
+
+
+@pytest.mark.parametrize(
+    "id, level, keys, known",
+    [
+        ("dates:2013-01-01:2013-12-31", "month", ["2013-01", "2013-12"], "months:2013-01:2013-12"),
+        ("dates:2012-12-31:2013-02-01", "week", ["2013-W01", "2013-W05"], "weeks:2013-W01:2013-W05"),
+        ("months:2011-01:2013-12", "year", ["2011", "2012", "2013"], "years:2011:2013"),
+        ("us-county-fips", "state", ["01", "02"], "us-state-fips"),
+        ("shops", "region", ["north", "south"], "region"),
+        ("range:1:100", "month", ["2013-01"], "month"),
+    ],
+)
+def test_a_coarser_level_is_a_domain_of_its_own(id: str, level: str, keys: list[str], known: str) -> None:
+    assert coarser_id(id, level, keys) == known

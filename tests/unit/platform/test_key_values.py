@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,14 +14,16 @@ import pytest
 
 from saibot.domains import named_domain
 from saibot.estimate.lookup import lookup_values
-from saibot.platform import Settings
+from saibot.platform import Settings, shown_sketches
 from saibot.platform.accounts import Caller
-from saibot.platform.key_values import ValuesByKey
+from saibot.platform.key_values import KeyValues, ValuesByKey
 from saibot.platform.pages.views.values import as_table
 from saibot.platform.service import Platform
+from saibot.platform.shown_sketches import TooLargeToShow
 from saibot.search.corpus import Corpus
 from saibot.search.packed_rows import own_values_and_errors
 from saibot.sketch import KeyDomain, Sketch, read_sketch, write_sketch
+from tests.support.hostile import sized_sketch
 from tests.support.shared_tables import DOMAIN, world
 
 GOLDEN = Path(__file__).parents[2] / "contract" / "golden"
@@ -152,3 +155,108 @@ def test_what_a_sketch_says_alone_is_worked_out_once_whoever_publishes_beside_it
     platform.shards.catch_up()
     platform.key_values.of(dataset.digest)
     assert calls == [dataset.digest]
+
+
+@pytest.mark.parametrize("name", ["lookup-levels", "semiring-composite", "v2-lookup-levels", "v2-open-levels"])
+def test_of_a_large_sketch_one_feature_is_read_and_says_what_it_says_among_all(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    dataset, _ = platform.accept(PROVIDER, (GOLDEN / f"{name}.saibot").read_bytes())
+    platform.shards.catch_up()
+    whole = platform.key_values.of(dataset.digest)
+    monkeypatch.setattr(shown_sketches, "SHOWN_BYTES", 0)
+    afresh = KeyValues(platform.files, platform.key_values._corpus)
+    assert whole is not None and whole.whole
+    for feature in whole.features:
+        part = afresh.of(dataset.digest, feature.name)
+        assert part is not None and part.named == whole.named and part.keys == whole.keys
+        assert part.whole == (len(whole.named) == 1) and [one.name for one in part.features] == [feature.name]
+        assert np.allclose(part.features[0].values, feature.values) and np.allclose(part.features[0].errors, feature.errors)
+        assert np.allclose(part.counts, whole.counts)
+    unknown = afresh.of(dataset.digest, "unknown")
+    assert unknown is not None and unknown.features[0].name == whole.features[0].name
+
+
+def test_a_feature_that_is_read_alone_is_helped_by_the_corpus_as_among_all(
+    learned: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned.shards.learn()
+    digest = world().sketches[0].digest
+    whole = learned.key_values.of(digest)
+    monkeypatch.setattr(shown_sketches, "SHOWN_BYTES", 0)
+    part = KeyValues(learned.files, learned.key_values._corpus).of(digest)
+    assert whole is not None and part is not None
+    one, other = whole.features[0], part.features[0]
+    assert one.better is not None and other.better is not None and np.allclose(one.better, other.better)
+
+
+@pytest.mark.parametrize("name", ["lookup-levels", "semiring-composite", "union-laplace", "v2-open-levels"])
+def test_a_profile_of_sums_is_that_of_the_whole_sketch(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    dataset, _ = platform.accept(PROVIDER, (GOLDEN / f"{name}.saibot").read_bytes())
+    before = platform._compute_profile(dataset.digest)
+    monkeypatch.setattr(shown_sketches, "SHOWN_BYTES", 0)
+    assert before[1] is not None and platform._compute_profile(dataset.digest) == before
+
+
+def test_more_keys_than_can_be_shown_are_refused_in_words(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, _ = platform.accept(PROVIDER, (GOLDEN / "lookup-levels.saibot").read_bytes())
+    monkeypatch.setattr(shown_sketches, "SHOWN_BYTES", 0)
+    monkeypatch.setattr(shown_sketches, "MOST_KEYS", 2)
+    with pytest.raises(TooLargeToShow, match="more than 2 keys"):
+        platform.key_values.of(dataset.digest)
+
+
+def test_to_look_at_a_large_sketch_takes_little_memory(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shown_sketches, "SHOWN_BYTES", 1 << 20)
+    dataset, _ = platform.accept(PROVIDER, sized_sketch("tall", keys=20_000, features=30, private=True))
+    platform.key_values.of(dataset.digest, "f0")
+    tracemalloc.start()
+    try:
+        found = platform.key_values.of(dataset.digest, "f29")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found is not None and found.features[0].name == "f29" and not found.whole
+    assert most < 24 * 8 * 20_000 * 10, "about as many arrays as one feature takes, whatever the others are"
+
+
+@pytest.mark.parametrize("name", ["v2-lookup-levels", "v2-open-levels"])
+def test_a_coarser_level_has_values_of_its_own(platform: Platform, name: str) -> None:
+    content = (GOLDEN / f"{name}.saibot").read_bytes()
+    sketch, fine = read_sketch(content), values_of(platform, content)
+    assert fine is not None and fine.level is None and fine.levels == sketch.header.key.levels  # type: ignore[union-attr]
+    coarse = platform.key_values.of(fine_digest := sketch.digest, None, fine.levels[0])
+    assert coarse is not None and coarse.level == fine.levels[0] and coarse.levels == fine.levels
+    assert coarse.keys[0] == [str(key) for key in sketch.levels[1].keys[0][:-1]] and len(coarse) < len(fine)
+    assert coarse.counts.sum() == pytest.approx(fine.counts.sum(), rel=0.3)
+    for one, other in zip(coarse.features, fine.features, strict=True):
+        assert one.better is None and one.errors.mean() <= other.errors.mean()
+        low, high = other.values.min() - 3 * other.errors.max(), other.values.max() + 3 * other.errors.max()
+        assert ((low <= one.values) & (one.values <= high)).all()
+    assert platform.key_values.of(fine_digest, None, "no such level") is platform.key_values.of(fine_digest)
+
+
+def test_an_open_table_has_the_exact_means_of_a_coarser_level(platform: Platform) -> None:
+    content = (GOLDEN / "v2-open-levels.saibot").read_bytes()
+    sketch = read_sketch(content)
+    assert values_of(platform, content) is not None and sketch.header.key is not None
+    coarse = platform.key_values.of(sketch.digest, None, sketch.header.key.levels[0])
+    assert coarse is not None
+    counts, sums = sketch.levels[1].values[:-1, 0], sketch.levels[1].values[:-1, 1]
+    filled, feature = counts > 0, sketch.header.features[0]
+    means = feature.offset + feature.scale * sums[filled] / counts[filled]
+    assert np.allclose(coarse.features[0].values[filled], means) and np.allclose(coarse.features[0].errors, 0)
+
+
+def test_of_a_composite_key_one_part_is_picked_and_the_other_is_left(platform: Platform) -> None:
+    found = values_of(platform, (GOLDEN / "semiring-composite.saibot").read_bytes())
+    assert found is not None and len(found.parts) == 2
+    text = found.keys[0][-1]
+    some = found.within(0, text)
+    assert some.parts == found.parts[1:] and some.domains == found.domains[1:] and len(some) == found.keys[0].count(text)
+    places = [place for place, one in enumerate(found.keys[0]) if one == text]
+    assert list(some.labels) == [found.keys[1][place] for place in places]
+    assert np.array_equal(some.features[0].values, found.features[0].values[places])
+    assert some.whole and np.array_equal(some.counts, found.counts[places])

@@ -200,9 +200,9 @@ def test_a_report_with_everything_runs_nothing_fetches_nothing_and_holds_the_map
     page = Seen()
     page.feed(text)
     assert "script" not in page.tags and page.addresses == [] and "http" not in text.replace("http-equiv", "")
-    assert page.tags.count("svg") == 2 + 1 + 2 + 1, "steps, gains, coefficients, two of rows, budgets"
+    assert page.tags.count("svg") == 2 * 4 + 2, "steps, gains, coefficients and budgets in two widths; two of rows"
     with_maps = report_html(document, epsilon=10)
-    assert with_maps.count("<svg") == 2 + 1 + 2 + 1 and with_maps.count("mark-shape") == 4
+    assert with_maps.count("<svg") == 2 * 4 + 2 and with_maps.count("mark-shape") == 4
     assert "What if ε were 10?" in text and "this file holds points of them" in text
     assert "<span>--table</span> MINE.csv" in with_maps and "<span>--table</span> MINE.csv" not in text
 

@@ -40,7 +40,7 @@ def test_the_report_runs_nothing_and_fetches_nothing(result_document: Make) -> N
     assert "script" not in page.tags and "link" not in page.tags and "form" not in page.tags
     assert page.addresses == []
     assert "url(" not in text and "@import" not in text and "http" not in text.replace("http-equiv", "")
-    assert page.tags.count("svg") == 2
+    assert page.tags.count("svg") == 2 * 2, "each as wide as a page and as wide as a phone"
     assert "5 March 2026" in text
 
 
@@ -107,3 +107,12 @@ def test_no_line_to_copy_ends_within_an_option() -> None:
     told = whole_words("saibot plan --card CARD.toml\nsaibot <b> " + "x-" * 30)
     assert "saibot plan <span>--card</span> CARD.toml\nsaibot &lt;b&gt; x-x-" in told
     assert re.sub("</?span>", "", told) == html.escape("saibot plan --card CARD.toml\nsaibot <b> " + "x-" * 30)
+
+
+def test_each_chart_of_a_report_is_there_for_a_phone_too_and_a_phone_sees_that_one(result_document: Make) -> None:
+    text = report_html(result_document())
+    sizes = re.findall(r'<svg data-width="(broad|slim)"[^>]*?viewBox="0 0 (\d+)', text)
+    assert [kind for kind, _ in sizes] == ["broad", "slim"] * (len(sizes) // 2) and sizes
+    assert all((int(width) < 360) == (kind == "slim") for kind, width in sizes)
+    style = text.partition("</style>")[0]
+    assert "max-width: 40rem" in style and '[data-width="broad"]' in style and "min-width: 34rem" not in style

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from datetime import date, timedelta
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
+from saibot.report.charts import chart, legend, sized
 from saibot.report.key_charts import MOST_BARS, MOST_POINTS, MapShapes, OverKeys, loaded_bars, over_keys, steps_around
-from saibot.report.picture import _light_colours
+from saibot.report.picture import _coloured, colours, load_vl_convert
 
 
 def address(name: str) -> str:
@@ -60,9 +64,7 @@ def test_places_are_a_map_of_those_that_have_a_shape() -> None:
     assert [(row["id"], row["value"]) for row in rows] == [(276, 1), (250, 3)]
     scale = drawn["encoding"]["color"]["scale"]
     assert scale["domain"] == [1.25, 1.75, 2.25, 2.75, 3.25, 3.75, 4.25, 4.75], "the middle of all values is pale"
-    assert len(scale["range"]) == len(scale["domain"]) + 1 and set(scale["range"]) <= {
-        f"@{name}" for name in _light_colours()
-    }
+    assert len(scale["range"]) == len(scale["domain"]) + 1 and set(scale["range"]) <= {f"@{name}" for name in colours()}
 
 
 def test_other_keys_are_bars_and_of_many_those_that_stand_out_from_their_noise() -> None:
@@ -123,3 +125,62 @@ def test_the_legend_of_a_map_has_room_for_its_title() -> None:
     shapes = MapShapes("world.json", "countries", "equalEarth", 0.5, {"DE": 276})
     spec = over_keys(OverKeys("iso-country", ["DE"], np.array([1.0]), unit="thousand dollars", shapes=shapes), address)
     assert spec["layer"][1]["encoding"]["color"]["legend"]["titleLimit"] >= 300, "of itself it is cut at 180"
+
+
+def test_what_hardly_differs_makes_no_landscape_of_its_noise() -> None:
+    values, errors = 45 + np.linspace(-0.002, 0.002, 9), np.full(9, 1e-4)
+    flat = OverKeys("dates:a:b", days(9), values, errors, bounds=(0.0, 90.0))
+    (axis,) = {json.dumps(layer["encoding"]["y"]["scale"]["domain"]) for layer in over_keys(flat, address)["layer"]}
+    low, high = json.loads(axis)
+    assert high - low == pytest.approx(0.02 * 90) and low < 45 < high, "a share of the public bounds"
+    noisy = replace(flat, errors=np.full(9, 30.0), better=np.full(9, 45.0))
+    assert noisy.least_reach == 60, "two standard errors"
+    steps = over_keys(
+        replace(noisy, shapes=MapShapes("w", "c", "equalEarth", 0.5, dict.fromkeys(flat.keys, 1)), domain="x"), address
+    )
+    ends = steps["layer"][1]["encoding"]["color"]["scale"]["domain"]
+    assert ends[0] < 0 and ends[-1] > 90, "on a map noise is pale"
+    rich = replace(flat, values=np.linspace(0, 90, 9))
+    low, high = over_keys(rich, address)["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    assert (round(low), round(high)) == (0, 90), "what differs is not squeezed"
+
+
+def test_a_map_is_no_taller_than_a_screen_and_its_legend_as_long_as_there_is_room() -> None:
+    shapes = MapShapes("w", "c", "equalEarth", 0.6, {"DE": 276})
+    spec = over_keys(OverKeys("iso-country", ["DE"], np.array([1.0]), shapes=shapes), address)
+    assert [sized(spec, width)["height"] for width in (300, 1100)] == [180, 420]
+    legend = spec["layer"][1]["encoding"]["color"]["legend"]
+    assert legend["type"] == "gradient" and "room" in legend["gradientLength"]["expr"]
+    ends = spec["layer"][1]["encoding"]["color"]["scale"]["domain"]
+    assert json.dumps([ends[0], ends[2], ends[5], ends[7]]) in legend["labelExpr"], "as many on either side"
+
+
+@pytest.mark.parametrize("width, told", [(300, 5), (700, 12)])
+def test_names_of_months_do_not_touch_each_other(width: int, told: int) -> None:
+    size = 365
+    spec = over_keys(
+        OverKeys("dates:a:b", [str(date(2013, 1, 1) + timedelta(n)) for n in range(size)], np.zeros(size)), address
+    )
+    svg = load_vl_convert().vegalite_to_svg(json.dumps(_coloured(spec, colours().__getitem__) | {"width": width}))
+    shown = [
+        (float(x), len(word))
+        for x, opacity, word in re.findall(
+            r'<text [^>]*transform="translate\(([-.\d]+),[^>]*?opacity="([01])">([A-Z0-9]\w+)<', svg
+        )
+        if opacity == "1" and (word in "JanFebMarAprMayJunJulAugSepOctNovDec" or word == "2013")
+    ]
+    assert len(shown) >= told
+    assert all(after[0] - before[0] > 24 for before, after in pairwise(shown))
+
+
+def test_names_of_a_legend_stand_beside_each_other_where_there_is_room_and_are_all_in_the_picture() -> None:
+    names = [f"aa-flights-201{n}.dep_delay" for n in range(5)]
+    colour = {"field": "name", "type": "nominal", "legend": legend(names)}
+    spec = chart([{"name": name} for name in names], description="", mark="point", encoding={"color": colour})
+    lines = {}
+    for width in (300, 760):
+        drawn = _coloured(spec | sized(spec, width), colours().__getitem__)
+        svg = load_vl_convert().vegalite_to_svg(json.dumps(drawn))
+        assert all(name in svg for name in names)
+        lines[width] = float(re.findall(r'viewBox="0 0 [.\d]+ ([.\d]+)"', svg)[0])
+    assert lines[300] - lines[760] >= 3 * 12, "five lines on a phone, two on a page"

@@ -78,6 +78,31 @@ def test_the_large_numbers_of_a_page_are_those_of_the_first_and_the_last_row_of_
     drawn = view.path_chart
     assert drawn is not None
     kind = "held-out rows" if column == 1 else "training rows"
-    assert [layer["transform"] for layer in drawn["layer"] if "transform" in layer] == [
-        [{"filter": f"datum.rows == '{kind}'"}]
-    ] * 2
+    filters = {layer["transform"][0]["filter"].partition(" && ")[0] for layer in drawn["layer"] if "transform" in layer}
+    assert filters == {f"datum.rows == '{kind}'"}
+
+
+def test_numbers_of_steps_stand_on_the_side_away_from_the_other_line_and_in_their_colour(result_document: Make) -> None:
+    document = result_document(steps=2, held_out=True)
+    drawn = view_result(document).path_chart
+    assert drawn is not None and "title" not in drawn
+    (colour,) = {
+        layer["encoding"]["color"]["value"]
+        for layer in drawn["layer"]
+        if layer["mark"]["type"] == "text" and "stroke" not in layer["mark"]
+    }
+    assert colour == "@chart-second"
+    rows = drawn["data"]["values"]
+    training = {row["place"]: row["r2"] for row in rows if row["rows"] == "training rows"}
+    for row in rows:
+        assert row["left"] == (row["rows"] == "held-out rows" and row["r2"] < training[row["place"]])
+
+
+def test_steps_that_gain_nothing_say_so(result_document: Make) -> None:
+    document = result_document(steps=2, held_out=False)
+    for model in (document["base"], *document["steps"]):
+        model["train_r2"] = 0.5
+    drawn = view_result(document).path_chart
+    assert drawn is not None and drawn["title"]["text"] == "No further gain: R² stays at 0.500."
+    low, high = drawn["encoding"]["x"]["scale"]["domain"]
+    assert high - low >= 0.02, "and a thousandth is no leap"

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from saibot.errors import InvalidSketch
 from saibot.platform.errors import NotFound
-from saibot.platform.shown_sketches import TooLargeToShow, shown_sketch, stored_budget, stored_header
+from saibot.platform.shown_sketches import (
+    TooLargeToShow,
+    is_whole,
+    shown_feature,
+    shown_sketch,
+    stored_budget,
+    stored_header,
+)
 from saibot.platform.storage.files import FileStore
 from saibot.report.words import plan_rows
 from saibot.sketch import Header, Sketch
@@ -64,9 +72,12 @@ class SketchReader:
 
     def _read(self, digest: str) -> SketchFacts | None:
         try:
-            return facts_of(shown_sketch(self._files, digest))
-        except TooLargeToShow:
-            return facts_of(Sketch(stored_header(self._files, digest), ()))
+            if is_whole(self._files, digest):
+                return facts_of(shown_sketch(self._files, digest))
+            facts = facts_of(Sketch(stored_header(self._files, digest), ()))
+            with suppress(TooLargeToShow):
+                facts = replace(facts, coverage=_coverage(shown_feature(self._files, digest, None)))
+            return facts
         except (NotFound, InvalidSketch):
             return None  # withdrawn a moment ago
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from saibot.client.in_process import running
-from saibot.platform import Settings
+from saibot.platform import Settings, shown_sketches
 from saibot.platform.accounts import Caller
 from saibot.platform.api.app import app_of
 from saibot.platform.pages.views import provider as provider_page
@@ -105,3 +105,66 @@ def test_a_table_of_very_many_features_scrolls_and_can_be_narrowed(tmp_path: Pat
             page = client.get(f"/datasets/{platform.accept(provider, write_sketch(sketch))[0].id}").text
             assert ('data-filters="features-table"' in page) is (count > 30)
             assert ('class="table tall" tabindex="0" role="region" aria-label="Table of features"' in page) is (count > 30)
+
+
+def test_values_of_a_large_sketch_are_shown_one_feature_at_a_time_or_the_page_says_why_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shown_sketches, "SHOWN_BYTES", 0)
+    platform = open_platform(Settings(data=tmp_path / "data", accept_unsafe=True, workers=1, log_level="error"))
+    provider = Caller("clinic", frozenset({"provider"}), "t")
+    with running(app_of(platform)) as transport:
+        client = httpx.Client(transport=transport, base_url="http://platform.example")
+        dataset = platform.accept(provider, (GOLDEN / "v2-lookup-levels.saibot").read_bytes())[0]
+        first, second = (feature.name for feature in dataset.features[:2])
+
+        def page(query: str = "") -> str:
+            return html.unescape(client.get(f"/datasets/{dataset.id}{query}").text)
+
+        assert f'data-feature="{first}"' in page() and f'data-pick="{second}"' in page()
+        other = page(f"?feature={second}")
+        assert f'data-feature="{second}"' in other and "All keys, this feature:" in other
+        assert "Keys with rows" in other and "there is no profile" not in other
+        lines = client.get(f"/datasets/{dataset.id}/values.csv?feature={second}").text.splitlines()
+        assert lines[0].removeprefix("\ufeff").split(",")[1:] == ["rows", second, f"{second} error"]
+        monkeypatch.setattr(shown_sketches, "MOST_KEYS", 3)
+        platform.key_values._remembered.clear()
+        refused = page()
+        assert "This sketch has more than 3 keys" in refused and "Download the sketch" in refused
+        assert "<code>saibot inspect</code>" in refused and "Values by key" in refused
+        answer = client.get(f"/datasets/{dataset.id}/rows")
+        assert answer.status_code == 422 and "more than 3 keys" in answer.text
+
+
+def test_coarser_levels_and_parts_of_a_key_are_picked_by_links_that_keep_what_was_asked(tmp_path: Path) -> None:
+    platform = open_platform(Settings(data=tmp_path / "data", accept_unsafe=True, workers=1, log_level="error"))
+    provider = Caller("clinic", frozenset({"provider"}), "t")
+    with running(app_of(platform)) as transport:
+        client = httpx.Client(transport=transport, base_url="http://platform.example")
+
+        def links(name: str) -> tuple[str, str, dict[str, str]]:
+            id = platform.accept(provider, (GOLDEN / f"{name}.saibot").read_bytes())[0].id
+            text = html.unescape(client.get(f"/datasets/{id}").text)
+            found = re.findall(r'<a href="([^"]+)" data-(?:level|within)="([^"]*)"', text)
+            return id, text, {name: address.partition("#")[0] for address, name in found}
+
+        def keys(address: str) -> list[str]:
+            text = html.unescape(client.get(address).text)
+            (body,) = re.findall(r'aria-label="Table of values by key".*?<tbody>(.*?)</tbody>', text, flags=re.DOTALL)
+            return re.findall(r'<th scope="row"[^>]*>(.*?)</th>', body)
+
+        id, text, levels = links("v2-lookup-levels")
+        fine, (_, level) = keys(f"/datasets/{id}"), levels
+        coarse = keys(levels[level])
+        assert f"by {level}" in text and len(coarse) < len(fine) and not set(coarse) & set(fine)
+        lines = client.get(f"/datasets/{id}/values.csv?level={level}").text.splitlines()
+        assert len(lines) == 1 + len(coarse) and lines[0].removeprefix("\ufeff").startswith(level)
+
+        id, text, parts = links("v2-semiring-composite")
+        assert "" in parts and len(parts) > 2
+        one = list(parts)[1]
+        some = keys(parts[one])
+        assert " × " in keys(f"/datasets/{id}")[0] and len(some) > 0 and " × " not in some[0]
+        rows = client.get(parts[one].replace("?", "/rows?")).json()
+        assert [row[0] for row in rows["rows"]] == some
+        assert keys(f"/datasets/{id}?within=nothing-of-the-kind") == keys(f"/datasets/{id}")

@@ -11,14 +11,21 @@ function coloured(part, style) {
   return Object.fromEntries(Object.entries(part).map(([name, value]) => [name, name === "values" ? value : coloured(value, style)]));
 }
 
+// As `sized` of charts.py: of maps and of squares the height follows from the width.
+function sizeOf(shape, room) {
+  if (!shape) return { width: room };
+  const width = Math.min(room, shape.widest ?? room);
+  return { width, height: Math.min(shape.ratio * (width - shape.beside), shape.tallest) };
+}
+
 async function draw(figure) {
   const drawing = figure.querySelector(".drawing");
   const spec = JSON.parse(document.getElementById(figure.dataset.chart).textContent);
   const style = getComputedStyle(document.documentElement);
   figure.embedded?.finalize();
-  const sized = { ...coloured(spec, style), width: drawing.clientWidth };
-  figure.ratio = spec.usermeta?.ratio;  // of maps: their height follows their width
-  if (figure.ratio) sized.height = figure.ratio * drawing.clientWidth;
+  figure.shape = spec.usermeta;
+  const size = sizeOf(figure.shape, drawing.clientWidth);
+  const sized = { ...coloured(spec, style), ...size, params: [{ name: "room", value: size.width }] };
   figure.embedded = await window.vegaEmbed(drawing, sized, OPTIONS);
   figure.dataset.drawn = "yes";
 }
@@ -30,9 +37,9 @@ addEventListener("resize", () => {
   clearTimeout(settled);
   settled = setTimeout(() => {
     for (const figure of figures()) {
-      const width = figure.querySelector(".drawing").clientWidth;
-      if (figure.ratio) figure.embedded?.view.height(figure.ratio * width);
-      figure.embedded?.view.width(width).runAsync();
+      const { width, height } = sizeOf(figure.shape, figure.querySelector(".drawing").clientWidth);
+      if (height) figure.embedded?.view.height(height);
+      figure.embedded?.view.signal("room", width).width(width).runAsync();
     }
   }, 100);
 });

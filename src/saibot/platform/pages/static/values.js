@@ -8,8 +8,10 @@ const table = scroller.querySelector("table");
 const body = table.tBodies[0];
 const figures = [...box.querySelectorAll("figure[data-chart]")];
 const field = box.querySelector("input[type=search]");
+const list = box.querySelector("#listed-feature");
 const columns = table.tHead.rows[0].cells.length;
-const asked = { feature: box.dataset.feature, sort: box.dataset.sort, down: box.dataset.down === "1", keys: field.value };
+const asked = { feature: box.dataset.feature, sort: box.dataset.sort, down: box.dataset.down === "1", keys: field.value,
+  level: box.dataset.level ?? "", within: box.dataset.within ?? "" };
 let chunks = new Map();  // by number: rows, or a promise of them
 let total = Number(box.dataset.total);
 let question = 0;
@@ -44,7 +46,8 @@ function line() {
 }
 
 function address(path, more = {}) {
-  const query = { feature: asked.feature, sort: asked.sort === "key" ? "" : asked.sort, down: asked.down ? "1" : "", keys: asked.keys, ...more };
+  const query = { feature: asked.feature, sort: asked.sort === "key" ? "" : asked.sort, down: asked.down ? "1" : "", keys: asked.keys,
+    level: asked.level, within: asked.within, ...more };
   const words = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== "" && value !== undefined));
   return `${box.dataset.values}${path}?${words}`;
 }
@@ -136,23 +139,39 @@ field.addEventListener("input", () => {
 });
 field.form.addEventListener("submit", (event) => event.preventDefault());
 
-box.querySelector(".picks")?.addEventListener("click", async (event) => {
-  const link = event.target.closest("a");
-  if (!link) return;
-  event.preventDefault();
-  asked.feature = link.dataset.pick;
-  for (const other of link.closest("ul").querySelectorAll("a")) other.removeAttribute("aria-current");
-  link.setAttribute("aria-current", "true");
-  field.form.elements.feature.value = asked.feature;
-  table.tHead.querySelector("[data-of-unit]").textContent = link.dataset.unit && `(${link.dataset.unit})`;
-  box.querySelector("[data-note]").hidden = !("vague" in link.dataset);
+async function pick(name, unit) {
+  asked.feature = name;
+  for (const link of box.querySelectorAll("[data-pick]")) {
+    if (link.dataset.pick === name) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+  if (list) list.value = name;
+  for (const hidden of box.querySelectorAll("input[name=feature]")) hidden.value = name;
+  table.tHead.querySelector("[data-of-unit]").textContent = unit && `(${unit})`;
+  if ("one" in box.dataset) {  // files of a large sketch hold one feature
+    for (const link of box.querySelectorAll("[data-file]")) {
+      link.href = `${link.pathname}?${new URLSearchParams({ feature: name, ...(asked.level && { level: asked.level }) })}`;
+    }
+  }
   ask();
-  const specs = await answer(address("/charts"));
-  if (asked.feature !== link.dataset.pick) return;  // another one was clicked meanwhile
+  const found = await answer(address("/charts"));
+  if (asked.feature !== name) return;  // another one was picked meanwhile
+  box.querySelector("[data-note]").hidden = !found.says_little;
   for (const figure of figures) {
-    document.getElementById(figure.dataset.chart).textContent = JSON.stringify(specs[figure.dataset.chart]);
+    document.getElementById(figure.dataset.chart).textContent = JSON.stringify(found.charts[figure.dataset.chart]);
     dispatchEvent(new CustomEvent("saibot:redraw", { detail: figure }));
   }
+}
+
+box.addEventListener("click", (event) => {
+  const link = event.target.closest(".picks a");
+  if (!link) return;
+  event.preventDefault();
+  if ("pick" in link.dataset) pick(link.dataset.pick, link.dataset.unit);
+  else if ("level" in link.dataset) location.assign(`${address("", { level: link.dataset.level, keys: "" })}#values`);
+  else location.assign(`${address("", { within: link.dataset.within })}#values`);
 });
+list?.addEventListener("change", () => { pick(list.value, list.selectedOptions[0].dataset.unit); });
+list?.form.addEventListener("submit", (event) => event.preventDefault());
 
 show();

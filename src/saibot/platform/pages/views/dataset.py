@@ -27,7 +27,7 @@ def show(visit: Visit, reader: SketchReader) -> Response:
     features = _features(dataset, profile)
     names = [feature["name"] for feature in features]
     correlations = profile["correlations"] if profile and len(names) > 1 else None
-    found = _values(visit, dataset["digest"])
+    found, too_large = _values(visit, dataset["digest"])
     mechanism, layout = words.mechanism(dataset["mechanism"], dataset["layout"])
     return visit.page(
         "dataset.html",
@@ -40,6 +40,7 @@ def show(visit: Visit, reader: SketchReader) -> Response:
         citation=cite.sentence(dataset, visit.origin),
         bibtex=cite.bibtex(dataset, visit.origin),
         values=None if found is None else values.section(visit, dataset["id"], found),
+        too_large=too_large,
         features=features,
         profile_chart=sketch_charts.profile(features) if profile else None,
         correlations=correlations,
@@ -61,11 +62,13 @@ def show(visit: Visit, reader: SketchReader) -> Response:
     )
 
 
-def _values(visit: Visit, digest: str) -> ValuesByKey | None:
+def _values(visit: Visit, digest: str) -> tuple[ValuesByKey | None, TooLargeToShow | None]:
+    """What there is to show of the keys, or why there is nothing."""
     try:
-        return visit.platform.key_values.of(digest)
-    except TooLargeToShow:
-        return None
+        query = visit.request.query_params
+        return visit.platform.key_values.of(digest, query.get("feature"), query.get("level")), None
+    except TooLargeToShow as problem:
+        return None, problem
 
 
 def _original(visit: Visit, dataset: dict[str, Any]) -> dict[str, Any] | None:
