@@ -11,7 +11,13 @@ from saibot.domains.domain import KeyDomain
 from saibot.errors import InvalidDomain
 
 LONGEST_LINE = 1 << 20  # letters
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def is_like_formula(text: str) -> bool:
+    """Whether a spreadsheet may run it. Some leave out what nobody sees before they look at how it begins."""
+    seen = next((letter for letter in text if letter.isprintable() and not letter.isspace()), "x")
+    return seen in FORMULA or text.lstrip(" ").startswith(FORMULA)
 
 
 def domain_to_csv(domain: KeyDomain) -> bytes:
@@ -52,10 +58,10 @@ def domain_from_lines(
     """
     try:
         names, columns = _columns(csv.reader(text if shape is None else _short(text), strict=True), shape)
-        if from_strangers and any(name.lstrip(" ").startswith(FORMULA) for name in names):
+        if from_strangers and any(map(is_like_formula, names)):
             raise InvalidDomain(
                 "a column of the key domain has a name that spreadsheets take for a formula.",
-                hint="Names of columns begin with none of = + - @ and no tab.",
+                hint="Names of columns begin with none of = + - @, with no tab and with no line end.",
             )
     except csv.Error:
         raise InvalidDomain("the key domain is no sound CSV file.") from None
