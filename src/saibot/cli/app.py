@@ -53,6 +53,7 @@ from saibot.cli import (
     token,
     trail,
 )
+from saibot.cli.show import say
 from saibot.errors import SaibotError
 from saibot.extras import MissingExtra, missing_extra
 
@@ -86,7 +87,7 @@ for panel, modules in PANELS.items():
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"saibot {__version__}")
+        say(f"saibot {__version__}")
         raise typer.Exit
 
 
@@ -110,7 +111,7 @@ def main() -> None:
             raise
         _fail(known)
     except Stopped:
-        _say("stopped. What was charged before stays charged: `saibot ledger` shows it.")
+        say("stopped. What was charged before stays charged: `saibot ledger` shows it.", err=True)
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
@@ -133,11 +134,7 @@ def _asked_for() -> str:
 def _fail(problem: SaibotError) -> NoReturn:
     if isinstance(problem, MissingExtra):
         problem = MissingExtra(problem.package, command=_asked_for())
-    _say(f"error: {problem.message}")
+    say(f"error: {problem.message}", err=True)
     if problem.hint:
-        _say(f"  hint: {problem.hint}")
+        say(f"  hint: {problem.hint}", err=True)
     sys.exit(1)
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)

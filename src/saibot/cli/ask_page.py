@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,7 +34,7 @@ def write_page(
     if json:
         print_json({"file": str(out), "bytes": len(content), "sha256": digest})
         return
-    typer.echo(f"wrote {out} ({len(content):,} bytes)")
-    typer.echo(f"sha256 {digest}")
-    typer.echo("Give it to people by a way that they trust; they open it in a browser, from their own disk.")
-    typer.echo("Every copy of this version has the same sha256, so whoever has the command can check one.")
+    say(f"wrote {out} ({len(content):,} bytes)")
+    say(f"sha256 {digest}")
+    say("Give it to people by a way that they trust; they open it in a browser, from their own disk.")
+    say("Every copy of this version has the same sha256, so whoever has the command can check one.")

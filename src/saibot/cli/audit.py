@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.report import check_outputs
-from saibot.cli.show import JsonOption, print_json, progress
+from saibot.cli.show import JsonOption, print_json, progress, say
 from saibot.report.format import number, plural
 from saibot.report.terminal import print_table
 
@@ -80,7 +80,7 @@ def audit(
     else:
         _show(found)
         if out is not None:
-            typer.echo(f"wrote {out / 'report.html'}: it opens in any browser, offline")
+            say(f"wrote {out / 'report.html'}: it opens in any browser, offline")
     if found.broken:
         raise typer.Exit(1)
 
@@ -110,14 +110,15 @@ def _show(found: Audit) -> None:
     print_table("promises", ["promise", "verdict"], [[one.promise, one.word] for one in found.promises])
     for one in found.promises:
         if one.broken or one.skipped:
-            typer.echo(f"{one.promise}: {one.broken or one.skipped}")
+            say(f"{one.promise}: {one.broken or one.skipped}")
     for example in found.examples:
-        typer.echo(f"\n{example}")
+        say("", *str(example).splitlines())
     broken = len(found.broken_pairs)
-    typer.echo(
-        f"\nseed {found.terms.seed}; {found.pairs_a_minute:,.0f} pairs a minute; {plural(broken, 'pair')} beyond a claim."
+    say(
+        "",
+        f"seed {found.terms.seed}; {found.pairs_a_minute:,.0f} pairs a minute; {plural(broken, 'pair')} beyond a claim.",
     )
-    typer.echo("BROKEN: a claim is disproved." if found.broken else "Nothing was disproved, which proves nothing.")
+    say("BROKEN: a claim is disproved." if found.broken else "Nothing was disproved, which proves nothing.")
 
 
 def _word(broken: bool) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.connection import open_connection
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.report.format import plural
 
 if TYPE_CHECKING:
@@ -80,11 +80,11 @@ def augment(
         told = [column.to_json() | {"coverage": covered[column.name]} for column in found.result.columns]
         print_json({"table": str(out), "columns": told})
         return
-    typer.echo(f"wrote {out} with {plural(len(found.columns), 'new column')}:")
+    say(f"wrote {out} with {plural(len(found.columns), 'new column')}:")
     for new in found.result.columns:
         unit = f", in {new.unit}" if new.unit else ""
-        typer.echo(f"  {new.name}{unit}: lists the keys of {percent(covered[new.name])} of the rows")
-    typer.echo("What is new is private already: train any model on it, as often as you like.")
+        say(f"  {new.name}{unit}: lists the keys of {percent(covered[new.name])} of the rows")
+    say("What is new is private already: train any model on it, as often as you like.")
 
 
 def key_names(texts: list[str] | None) -> dict[str, str]:
@@ -117,6 +117,6 @@ def value_source(found: Augmented, corpus: Path | None, platform: str | None, *,
     if fetch or not found.at_home:
         with open_connection(address, typed=platform is not None) as opened:
             if found.at_home:
-                typer.echo(f"--fetch: {opened.url} is asked for what is missing, and learns what was chosen.", err=True)
+                say(f"--fetch: {opened.url} is asked for what is missing, and learns what was chosen.", err=True)
             Published(opened).fetch(found.result.columns)
     return Kept()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.serve import DatabaseOption, DataOption, FilesOption, read_settings
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.report.format import plural
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def backup(
     if json:
         print_json(done.to_json() | {"file": str(file)})
     else:
-        typer.echo(f"wrote {file}: {_told(done)}")
-        typer.echo("Tokens are in it as hashes only: they open the restored platform as they do this one.")
+        say(f"wrote {file}: {_told(done)}")
+        say("Tokens are in it as hashes only: they open the restored platform as they do this one.")
 
 
 def restore(
@@ -58,8 +58,8 @@ def restore(
     if json:
         print_json(done.to_json() | {"data": str(settings.data)})
     else:
-        typer.echo(f"restored {_told(done)}")
-        typer.echo("next: `saibot serve` with the same options. Tokens open it as before, the admin's too: keep that file.")
+        say(f"restored {_told(done)}")
+        say("next: `saibot serve` with the same options. Tokens open it as before, the admin's too: keep that file.")
 
 
 def _told(done: BackedUp) -> str:

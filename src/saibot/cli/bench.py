@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 
 from saibot.cli.checkout import find_research
-from saibot.cli.show import JsonOption, print_json, progress
+from saibot.cli.show import JsonOption, print_json, progress, say
 from saibot.errors import InvalidInput
 from saibot.extras import how_to_install
 from saibot.report.format import number
@@ -60,7 +59,7 @@ def bench_privatize(
     print_table(f"{rows:,} rows, 4 features, {keys:,} keys, from Parquet", ["", "best of 5", "ratio"], table, right=(1, 2))
     noise = f"noise {number(found.noise_us_per_value, 3)} µs per value of a large release"
     few = f"{number(found.opendp_us_per_value, 3)} µs of a small one ({number(found.noise_speedup, 3)}×)"
-    typer.echo(f"peak memory {number(found.peak_memory_mb)} MB; {noise}, {few}")
+    say(f"peak memory {number(found.peak_memory_mb)} MB; {noise}, {few}")
 
 
 def bench_search(
@@ -96,7 +95,7 @@ def bench_search(
         found = search.bench_search(candidates=candidates, keys=keys, rows=rows, tell=tell)
         figure = scaling.write_report(scaling.bench_scaling(tell=tell), report) if report else None
     if figure:
-        print(f"wrote {figure}", file=sys.stderr)
+        say(f"wrote {figure}", err=True)
     if json:
         print_json(found.to_json())
         return
@@ -168,7 +167,7 @@ def bench_factors(
         found = factors.bench_factors(tables=tables, keys=keys)
         figure = factors.write_growth(factors.bench_growth(tell=tell), report) if report else None
     if figure:
-        print(f"wrote {figure}", file=sys.stderr)
+        say(f"wrote {figure}", err=True)
     if json:
         print_json(found.to_json())
         return
@@ -206,11 +205,9 @@ def bench_platform(
     alone = [[way, f"{number(value, 3)} ms"] for way, value in found.alone_p95_ms.items()]
     print_table("one after the other, nobody else there", ["", "p95"], alone, right=(1,))
     busy = found.statuses.get("429", 0)
-    typer.echo(f"{found.requests:,} requests, {found.errors} errors, {busy} told to wait (429); {found.published} published")
-    typer.echo(
-        f"{found.searches_done} searches done; memory {number(found.memory_mb)} MB, × {number(found.memory_growth, 3)}"
-    )
-    typer.echo("cores busy: " + ", ".join(f"{name} {number(cores, 2)}" for name, cores in found.cores.items()))
+    say(f"{found.requests:,} requests, {found.errors} errors, {busy} told to wait (429); {found.published} published")
+    say(f"{found.searches_done} searches done; memory {number(found.memory_mb)} MB, × {number(found.memory_growth, 3)}")
+    say("cores busy: " + ", ".join(f"{name} {number(cores, 2)}" for name, cores in found.cores.items()))
 
 
 def bench_pages(
@@ -233,12 +230,12 @@ def bench_pages(
         seen = f"first view {number(long.first_view_ms, 3)} ms, with charts {number(long.complete_ms, 3)} ms"
         seen += f", {number(long.cold_view_ms, 3)} ms for the very first visitor"
         moved = f"{number(long.frames_per_second, 3)} frames a second, slowest {number(long.slowest_frame_ms, 3)} ms"
-        typer.echo(f"{long.keys:,} keys: {seen}; scrolling {moved}; sorting {number(long.sorted_ms, 3)} ms")
+        say(f"{long.keys:,} keys: {seen}; scrolling {moved}; sorting {number(long.sorted_ms, 3)} ms")
     table = [
         [way, f"{number(first, 3)} ms", f"{number(found.median_ms[way], 3)} ms"] for way, first in found.first_ms.items()
     ]
     print_table(f"{stored:,} datasets", ["page", "first time", "median"], table, right=(1, 2))
-    typer.echo(f"a report of {candidates:,} candidates: {number(found.report_ms, 3)} ms")
+    say(f"a report of {candidates:,} candidates: {number(found.report_ms, 3)} ms")
 
 
 def _bench_memory(json: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.report.format import number, plural
 
 
@@ -33,8 +33,6 @@ def collect(
     if json:
         print_json({"sketch": str(out), "digest": sketch.digest, "reports": header.rows, "bytes": len(content)})
         return
-    typer.echo(f"wrote {out}: {plural(header.rows, 'report')} of {header.dataset.name!r}, digest {sketch.digest[:12]}")
-    typer.echo(f"Its noise is {number(header.rows**0.5)} times that of one report.")
-    typer.echo(
-        f"next: `saibot inspect {out}` shows what it says; `saibot publish {out}` or `saibot pack` makes it searchable."
-    )
+    say(f"wrote {out}: {plural(header.rows, 'report')} of {header.dataset.name!r}, digest {sketch.digest[:12]}")
+    say(f"Its noise is {number(header.rows**0.5)} times that of one report.")
+    say(f"next: `saibot inspect {out}` shows what it says; `saibot publish {out}` or `saibot pack` makes it searchable.")

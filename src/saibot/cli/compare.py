@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 
 if TYPE_CHECKING:
     from saibot.client.compared import ComparedResults
@@ -42,7 +42,7 @@ def compare(
     if json:
         print_json(comparison_document(found.comparison))
     elif out is not None:
-        typer.echo(f"wrote {out}")
+        say(f"wrote {out}")
     else:
         show_comparison(found.comparison, shown=shown)
 

@@ -10,7 +10,7 @@ import typer
 from saibot.cli import options
 from saibot.cli.home import open_ledger
 from saibot.cli.privatize import chosen_features
-from saibot.cli.show import JsonOption, print_json, progress
+from saibot.cli.show import JsonOption, print_json, progress, say
 from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def contribute(
     path = out or Path(f"{name}-report-{released.sketch.digest[:12]}{SUFFIX}")
     write_safely(path, released.content)
     for note in released.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     if json:
         charged = {"epsilon": "0", "delta": "0"} if released.repeated else released.sketch.header.budget
         print_json(
@@ -77,10 +77,10 @@ def contribute(
         )
         return
     if released.repeated:
-        typer.echo("you made this very report before: the same one, at no further cost.")
+        say("you made this very report before: the same one, at no further cost.")
     else:
-        typer.echo(f"charged your ledger for {described.dataset.name}: {terms.budget}")
-    typer.echo(f"wrote {path}: noise that hides your row is in it. Send it to whoever collects, once.")
+        say(f"charged your ledger for {described.dataset.name}: {terms.budget}")
+    say(f"wrote {path}: noise that hides your row is in it. Send it to whoever collects, once.")
 
 
 def _given(values: list[str], card: Card) -> dict[str, Cell]:

@@ -9,7 +9,7 @@ import typer
 
 from saibot.cli.connection import PlatformOption, day, describe_key, open_connection, shown
 from saibot.cli.describe import facts_of
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.report.format import number, plural
 from saibot.report.terminal import print_table
 from saibot.report.words import account_total
@@ -73,11 +73,11 @@ def datasets(
         columns, rows = [columns[0], *columns[2:]], [[row[0], *row[2:]] for row in rows]
     print_table(f"datasets at {opened.url}", columns, rows, right=range(len(columns) - 2, len(columns)), whole=(0,))
     if any(one.flags for one in listed):
-        typer.echo("!: something about it is hard to believe; `saibot datasets ID` says what.")
+        say("!: something about it is hard to believe; `saibot datasets ID` says what.")
     if more:
-        typer.echo(f"and more: --limit {2 * limit}, or narrow the list with --query, --domain, --feature or --tag.")
+        say(f"and more: --limit {2 * limit}, or narrow the list with --query, --domain, --feature or --tag.")
     elif not listed:
-        typer.echo("nothing is published that fits.")
+        say("nothing is published that fits.")
 
 
 def _show(one: ShownDataset, said: About) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, print_json, progress
+from saibot.cli.show import JsonOption, print_json, progress, say
 from saibot.extras import how_to_call
 from saibot.report.format import fixed
 from saibot.report.terminal import print_table, screen_width, show_path, show_ranking
@@ -76,7 +76,7 @@ def demo(
     listening = listen("127.0.0.1", port) if serve else None  # a busy port is told before the story, not after
     served = place / SERVED
     if serve and served.is_file() and not json:
-        typer.echo(f"The story of the {chosen} in {place} was told before; its report is {place / 'report.html'}.")
+        say(f"The story of the {chosen} in {place} was told before; its report is {place / 'report.html'}.")
     else:
         tell = _households if chosen is DemoStory.HOUSEHOLDS else _flights
         token = tell(place, json=json, last=not serve)
@@ -93,7 +93,7 @@ def _write_tables(story: DemoStory, folder: Path, *, json: bool) -> None:
         print_json({"tables": [str(path) for path in made]})
         return
     for path in made:
-        typer.echo(f"wrote {path}")
+        say(f"wrote {path}")
 
 
 def _story_for(place: Path, asked: DemoStory | None) -> DemoStory:
@@ -130,7 +130,7 @@ def _households(folder: Path, *, json: bool, last: bool) -> str:
         sys.stdout.flush()
         return story.token
     _tell_spending(story)
-    typer.echo(f"The whole story with pictures: {folder / 'report.html'}\n")
+    say(f"The whole story with pictures: {folder / 'report.html'}", "")
     if last:
         office = next(iter(story.spent))
         _show_next(folder, f"{folder}/offices/{office}/ledger", "ministry")
@@ -151,7 +151,7 @@ def _flights(folder: Path, *, json: bool, last: bool) -> str:
         sys.stdout.flush()
         return story.token
     _tell(story)
-    typer.echo(f"The whole story with pictures: {report}\n")
+    say(f"The whole story with pictures: {report}", "")
     if last:
         _next(story)
     return story.token
@@ -161,20 +161,21 @@ def _tell_spending(story: SpendingStory) -> None:
     from saibot.demo.report import at_most
     from saibot.demo.spending_report import TYPICAL, choice_rows, choice_words, conclusion, known_rows, spending_rows
 
-    typer.echo("A ministry has asked people in every other commune what they spend. Five offices each know one thing")
-    typer.echo("about every household, and may hand out none of it. Each published one private sketch by commune,")
-    typer.echo(
-        f"bounds bought, at ε={at_most(max(story.spent.values()))} in its ledger. The ministry searched them at home.\n"
+    say("A ministry has asked people in every other commune what they spend. Five offices each know one thing")
+    say("about every household, and may hand out none of it. Each published one private sketch by commune,")
+    say(
+        f"bounds bought, at ε={at_most(max(story.spent.values()))} in its ledger. The ministry searched them at home.",
+        "",
     )
     show_ranking(story.local.result, 5)
     # The three numbers: own features, own averages, private columns; on new keys and on known ones.
     numbers = [[label, fixed(new), fixed(known)] for label, new, known in known_rows(story)]
     print_table("R² of a linear model", ["", "new communes", "known communes"], numbers, right=(1, 2))
-    typer.echo(f"{conclusion(story)}\n")
+    say(conclusion(story), "")
     rows = [[row["label"], fixed(row["r2"]), "" if row["private"] else "NOT PRIVATE"] for row in spending_rows(story)]
     title = f"R² on {story.scores.test_rows:,} people in communes it has not surveyed"
     print_table(title, ["linear regression", "R²", ""], rows, right=(1,))
-    typer.echo(f"Every new demo draws its own noise: {TYPICAL}.\n")
+    say(f"Every new demo draws its own noise: {TYPICAL}.", "")
     heads = ["", *(choice.replace(", ", ",\n") for choice in story.follows)]
     print_table(
         "had offices chosen otherwise: R² of private averages against the true ones, which only a demo can tell",
@@ -182,7 +183,7 @@ def _tell_spending(story: SpendingStory) -> None:
         choice_rows(story),
         right=(1, 2, 3),
     )
-    typer.echo(f"{choice_words(story)}\n")
+    say(choice_words(story), "")
 
 
 def _tell(story: Story) -> None:
@@ -192,16 +193,12 @@ def _tell(story: Story) -> None:
 
     most = max(publisher.spent for publisher in story.publishers)
     airlines = len(story.publishers) - 1  # the last is the weather office
-    typer.echo(
-        f"{airlines} airlines and the weather office published {story.sketches} sketches, each with ε={EPSILON}, δ={DELTA};"
-    )
-    typer.echo(
-        f"the four of one airline come to ε={at_most(most)} in its ledger (cap {CAP}). Their rows stayed where they were."
-    )
-    typer.echo("JetBlue fetched the sketches and searched at home: exact, nothing sent, nothing spent.\n")
+    say(f"{airlines} airlines and the weather office published {story.sketches} sketches, each with ε={EPSILON}, δ={DELTA};")
+    say(f"the four of one airline come to ε={at_most(most)} in its ledger (cap {CAP}). Their rows stayed where they were.")
+    say("JetBlue fetched the sketches and searched at home: exact, nothing sent, nothing spent.", "")
     show_ranking(story.local.result, 10)
     show_path(story.local.result, "at home: R² of the linear model, step by step")
-    typer.echo(f"Then JetBlue asked the platform itself, with two sketches of its own flights (ε={EPSILON} each):\n")
+    say(f"Then JetBlue asked the platform itself, with two sketches of its own flights (ε={EPSILON} each):", "")
     show_path(story.private.result, "private request: R² as estimated through the noise of both sides")
     rows = [
         [row["label"], f"{row['r2']:.3f}", "" if row["private"] else "NOT PRIVATE: for comparison"]
@@ -209,7 +206,7 @@ def _tell(story: Story) -> None:
     ]
     title = f"scikit-learn on JetBlue's rows: R² on {story.scores.test_rows:,} held-out flights"
     print_table(title, ["linear regression", "R²", ""], rows, right=(1,))
-    typer.echo("What is not private joined the raw rows of all airlines, which only a demo with public flights may do.")
+    say("What is not private joined the raw rows of all airlines, which only a demo with public flights may do.")
 
 
 def _next(story: Story) -> None:
@@ -218,14 +215,14 @@ def _next(story: Story) -> None:
 
 def _show_next(folder: Path, ledger: str, requester: str, *, story: str = "households") -> None:
     saibot, chosen = _this_command(), "" if story == DemoStory.HOUSEHOLDS else f" --story {story}"
-    typer.echo("next:")
+    say("next:")
     lines = (
         (f"{saibot} demo{chosen} --folder {shlex.quote(str(folder))} --serve", "the platform with its web pages"),
         (f"SAIBOT_HOME={shlex.quote(ledger)} {saibot} ledger", "what a provider has spent, and what is left"),
         (f"less {shlex.quote(f'{folder}/{requester}/result.json')}", "what the search found, for other programs"),
     )
     for line in side_by_side(lines, screen_width()):
-        typer.echo(line)
+        say(line)
 
 
 def side_by_side(lines: Sequence[tuple[str, str]], width: int) -> list[str]:
@@ -243,8 +240,8 @@ def _serve(folder: Path, token: str, listening: socket, *, quiet: bool) -> None:
 
     def ready(address: str) -> None:
         if not quiet:
-            typer.echo(f"The platform listens at {address}. Sign in as the requester with the token\n\n  {token}\n")
-            typer.echo("Stop with ctrl-C.")
+            say(f"The platform listens at {address}. Sign in as the requester with the token", "", f"  {token}", "")
+            say("Stop with ctrl-C.")
 
     run(make_app(embedded_settings(folder / "platform")), listening, ready)
 

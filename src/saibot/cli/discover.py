@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
-from saibot.cli.show import JsonOption, print_json, progress
+from saibot.cli.show import JsonOption, print_json, progress, say
 from saibot.report.format import percent, plural
 from saibot.report.terminal import print_table
 
@@ -52,9 +52,9 @@ def discover(
     _tell("unions with", ["dataset", "why"], found.unions, most)
     left: tuple[Unrelated, ...] = getattr(found, "unrelated", ())
     for one in left[:most]:
-        typer.echo(shown(f"neither: {one.name} ({'; '.join(reason.removesuffix('.') for reason in one.reasons)})"))
+        say(shown(f"neither: {one.name} ({'; '.join(reason.removesuffix('.') for reason in one.reasons)})"))
     if len(left) > most:
-        typer.echo(f"and {plural(len(left) - most, 'table')} more without a relation: --json names them all.")
+        say(f"and {plural(len(left) - most, 'table')} more without a relation: --json names them all.")
 
 
 def _at_home(
@@ -76,12 +76,12 @@ def _at_home(
 
 def _tell(title: str, columns: list[str], found: Sequence[UnionsWith], most: int) -> None:
     if not found:
-        typer.echo(f"{title}: nothing")
+        say(f"{title}: nothing")
         return
     rows = [[shown(one.name), *_looked_up(one), shown(one.why)] for one in found[:most]]
     print_table(title, columns, rows, right=(2, 3) if "key" in columns else ())
     if len(found) > most:
-        typer.echo(f"and {len(found) - most:,} more: --most {2 * most}.")
+        say(f"and {len(found) - most:,} more: --most {2 * most}.")
 
 
 def _looked_up(one: UnionsWith) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
@@ -104,15 +104,15 @@ def show(
         )
         return
     if vocabulary is not None:
-        typer.echo(vocabulary.title)
+        say(vocabulary.title)
     counted = "".join(f", {size:,} of level {shown(name)}" for name, size in levels.items())
-    typer.echo(f"{shown(domain.id)} version {domain.version}: {len(domain):,} keys{counted}; digest {domain.digest[:12]}")
-    typer.echo("  " + shown(", ".join(domain.values[:10])) + (", …" if len(domain) > 10 else ""))
+    say(f"{shown(domain.id)} version {domain.version}: {len(domain):,} keys{counted}; digest {domain.digest[:12]}")
+    say("  " + shown(", ".join(domain.values[:10])) + (", …" if len(domain) > 10 else ""))
     for package in () if vocabulary is None else vocabulary.packages:
-        typer.echo(f"source: {package.source} ({package.data_licence})")
-        typer.echo(f"  read from {package.name} {package.edition} ({package.licence})")
+        say(f"source: {package.source} ({package.data_licence})")
+        say(f"  read from {package.name} {package.edition} ({package.licence})")
     if out is not None:
-        typer.echo(f"wrote {out}")
+        say(f"wrote {out}")
 
 
 def import_domain(
@@ -133,9 +133,9 @@ def import_domain(
         print_json(_facts(domain.id, domain.version, len(domain), names) | {"digest": domain.digest})
         return
     above = f", with {', '.join(names)}" if names else ""
-    typer.echo(f"imported {shown(domain.id)} version {domain.version} with {len(domain):,} keys{shown(above)}")
+    say(f"imported {shown(domain.id)} version {domain.version} with {len(domain):,} keys{shown(above)}")
     named = f'"{domain.id}"' if version == 1 else f'{{ id = "{domain.id}", version = {version} }}'
-    typer.echo(f"next: a card can say `domain = {shown(named)}`; `saibot domains register` makes it known to a platform.")
+    say(f"next: a card can say `domain = {shown(named)}`; `saibot domains register` makes it known to a platform.")
 
 
 def register(
@@ -154,7 +154,7 @@ def register(
     if json:
         print_json(done.model_dump(mode="json"))
     else:
-        typer.echo(f"registered {shown(done.id)} version {done.version} with {done.size:,} keys at {opened.url}")
+        say(f"registered {shown(done.id)} version {done.version} with {done.size:,} keys at {opened.url}")
 
 
 # ------------------------------------------------------------------------------------------------ inside

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.connection import PlatformOption, day, open_connection, shown
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def ask(
         if not yes:
             if not sys.stdin.isatty() or json:
                 raise InvalidInput(TELLS, hint="Say --yes to send it.")
-            typer.echo(TELLS, err=True)
+            say(TELLS, err=True)
             typer.confirm(f"Send it to the provider of {dataset}?", abort=True, err=True)
         sent = Enquiries(opened).ask(
             dataset, why=why, columns=column or (), keys=key or (), epsilon=epsilon, delta=delta, yes=True
@@ -61,8 +61,8 @@ def ask(
     if json:
         print_json(sent.to_json())
         return
-    typer.echo(f"sent {sent.id} to {shown(sent.provider)}, about {shown(sent.name)}")
-    typer.echo(f"next: `saibot enquiries show {sent.id}` shows the answer; `remove` instead of `show` takes it back.")
+    say(f"sent {sent.id} to {shown(sent.provider)}, about {shown(sent.name)}")
+    say(f"next: `saibot enquiries show {sent.id}` shows the answer; `remove` instead of `show` takes it back.")
 
 
 def list_enquiries(
@@ -83,7 +83,7 @@ def list_enquiries(
     rows = [[one.id, shown(_other_side(one, me)), shown(one.name), one.status, day(one.asked)] for one in found]
     print_table(f"enquiries at {opened.url}", ["id", "with", "about", "status", "asked"], rows, whole=(0,))
     if not found:
-        typer.echo("none yet: `saibot enquiries ask DATASET --why ...` sends one.")
+        say("none yet: `saibot enquiries ask DATASET --why ...` sends one.")
 
 
 def show(id: EnquiryId, platform: PlatformOption = None, json: JsonOption = False) -> None:
@@ -98,9 +98,9 @@ def show(id: EnquiryId, platform: PlatformOption = None, json: JsonOption = Fals
         return
     _show(found)
     if found.status == "open" and found.provider == me:
-        typer.echo(f"next: `saibot enquiries grant {id} --dataset ID`, or `saibot enquiries refuse {id} --reason ...`.")
+        say(f"next: `saibot enquiries grant {id} --dataset ID`, or `saibot enquiries refuse {id} --reason ...`.")
     elif found.granted is not None and found.requester == me:
-        typer.echo(f"next: `saibot datasets {found.granted}` shows it, and your searches find it.")
+        say(f"next: `saibot datasets {found.granted}` shows it, and your searches find it.")
 
 
 def grant(
@@ -144,7 +144,7 @@ def remove(id: EnquiryId, platform: PlatformOption = None, json: JsonOption = Fa
     if json:
         print_json({"platform": opened.url, "removed": id})
     else:
-        typer.echo(f"removed {id}")
+        say(f"removed {id}")
 
 
 def _other_side(one: Enquiry, me: str) -> str:
@@ -155,7 +155,7 @@ def _answered(done: Enquiry, told: str, json: bool) -> None:
     if json:
         print_json(done.to_json())
     else:
-        typer.echo(told)
+        say(told)
 
 
 def _show(one: Enquiry) -> None:
@@ -173,6 +173,6 @@ def _show(one: Enquiry) -> None:
     print_table(f"enquiry {one.id}", ["", ""], [[name, shown(value)] for name, value in facts if value])
     for title, text in (("why", one.why), ("answer", one.answer)):
         if text:
-            typer.echo(f"{title}:")
+            say(f"{title}:")
             for line in text.splitlines():
-                typer.echo(f"  {shown(line)}")
+                say(f"  {shown(line)}")

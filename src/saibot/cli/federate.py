@@ -11,7 +11,7 @@ from saibot.cli import options
 from saibot.cli.augment import value_source
 from saibot.cli.connection import open_connection
 from saibot.cli.home import open_ledger
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.report.format import number, plural
 from saibot.report.terminal import print_table
 
@@ -84,7 +84,7 @@ def prepare(
     if json:
         print_json({"plan": str(out), "state": str(beside)} | _told(plan))
         return
-    typer.echo(f"wrote {out} and {beside}.\n")
+    say(f"wrote {out} and {beside}.", "")
     _show(plan, state)
 
 
@@ -115,13 +115,13 @@ def train(
 
     terms, weights = _read(plan, state)
     agreed = accept if accept is not None else options.budget(epsilon, delta) if epsilon is not None else None
-    tell = lambda sentence: typer.echo(f"note: {sentence}", err=True)  # noqa: E731
+    tell = lambda sentence: say(f"note: {sentence}", err=True)  # noqa: E731
     given = train_round(table, Card.read(card), terms, weights, open_ledger(), agreed=agreed, tell=tell)
     _write(out, given)
     if json:
         print_json({"contribution": str(out), "round": given.round, "dataset": given.dataset, "noise": given.noise})
         return
-    typer.echo(f"wrote {out}: round {given.round} of {terms.rounds}, charged to {given.dataset}. Noise is in it already.")
+    say(f"wrote {out}: round {given.round} of {terms.rounds}, charged to {given.dataset}. Noise is in it already.")
 
 
 @app.command("step")
@@ -143,7 +143,7 @@ def step(
     if json:
         print_json({"state": str(out), "round": after.round, "error": after.error, "trained": list(after.trained)})
         return
-    typer.echo(f"wrote {out}: {_progress(terms, after)}")
+    say(f"wrote {out}: {_progress(terms, after)}")
 
 
 @app.command("show")
@@ -187,7 +187,7 @@ def predict(
     if json:
         print_json({"table": str(out), "column": name, "r2": score})
         return
-    typer.echo(f"wrote {out} with the column {name!r}" + (f"; R² on these rows: {score:.3f}." if score is not None else "."))
+    say(f"wrote {out} with the column {name!r}" + (f"; R² on these rows: {score:.3f}." if score is not None else "."))
 
 
 def _check_public(found: Augmented, corpus: Path | None, platform: str | None) -> None:
@@ -253,11 +253,11 @@ def _told(plan: TrainingPlan) -> dict[str, object]:
 def _show(plan: TrainingPlan, state: ModelState | None) -> None:
     kind = "least squares" if plan.family == "gaussian" else "logistic regression"
     kind = f"{plural(plan.hidden, 'hidden unit')} beside {kind}" if plan.hidden else kind
-    typer.echo(f"{plan.target.name}, by {kind}: {plural(plan.network.size, 'weight')}, {plural(plan.rounds, 'round')}")
-    typer.echo(f"columns that everybody has: {', '.join(column.name for column in plan.columns) or 'none'}")
-    typer.echo(f"joined by published values: {', '.join(column.name for column in plan.joined) or 'none'}")
-    typer.echo(f"every trainer pays {plan.budget} for all rounds; a row is clipped to length {number(plan.clip)}")
-    typer.echo(f"digest {plan.digest}\n")
+    say(f"{plan.target.name}, by {kind}: {plural(plan.network.size, 'weight')}, {plural(plan.rounds, 'round')}")
+    say(f"columns that everybody has: {', '.join(column.name for column in plan.columns) or 'none'}")
+    say(f"joined by published values: {', '.join(column.name for column in plan.joined) or 'none'}")
+    say(f"every trainer pays {plan.budget} for all rounds; a row is clipped to length {number(plan.clip)}")
+    say(f"digest {plan.digest}", "")
     cells = []
     for one in plan.trainers:
         planned = plan.round_plan(one)
@@ -265,7 +265,7 @@ def _show(plan: TrainingPlan, state: ModelState | None) -> None:
         cells.append([one.dataset, str(one.neighbours), price, number(plan.noise_of(one))])
     print_table("who trains", ["dataset", "neighbours", "a round costs", "noise of a sum"], cells, right=(2, 3))
     if state is not None:
-        typer.echo(_progress(plan, state))
+        say(_progress(plan, state))
 
 
 def _progress(plan: TrainingPlan, state: ModelState) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from saibot.cli.connection import PlatformOption, day, open_connection, shown
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.report.terminal import print_table
 
 Granted = Annotated[str, typer.Argument(metavar="DATASET", help="Id of a dataset of yours: `saibot datasets --mine`.")]
@@ -44,7 +44,7 @@ def give(dataset: Granted, account: Grantee, platform: PlatformOption = None, js
     if json:
         print_json(made.to_json())
     else:
-        typer.echo(f"granted {dataset} to {account}")
+        say(f"granted {dataset} to {account}")
 
 
 def take(dataset: Granted, account: Grantee, platform: PlatformOption = None, json: JsonOption = False) -> None:
@@ -56,4 +56,4 @@ def take(dataset: Granted, account: Grantee, platform: PlatformOption = None, js
     if json:
         print_json({"platform": opened.url, "dataset": dataset, "taken_from": account})
     else:
-        typer.echo(f"{account} may use {dataset} no longer")
+        say(f"{account} may use {dataset} no longer")

@@ -15,8 +15,8 @@ import typer
 from saibot.cli.connection import open_connection, shown
 from saibot.cli.describe import describe_all
 from saibot.cli.home import open_ledger
-from saibot.cli.show import ask_provider, print_json, progress
-from saibot.report.format import count, number, percent
+from saibot.cli.show import ask_provider, print_json, progress, say
+from saibot.report.format import count, number, one_line, percent
 from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def publish_table(table: Path, answers: Answers, options: TableOptions) -> None:
     with progress(quiet=options.json) as tell:
         released = privatize(table, request, ledger, progress=tell, ask=ask_provider)
     for note in released.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     document = {"card": str(path), "digest": released.sketch.digest, "repeated": released.repeated}
     if options.out is not None:
         write_safely(options.out, released.content)
@@ -100,13 +100,11 @@ def publish_table(table: Path, answers: Answers, options: TableOptions) -> None:
         return
     _report(released, request, path if made else None)
     if options.out is not None:
-        typer.echo(f"wrote {options.out} ({number(len(released.content) / 1024)} KiB); nothing was sent.")
-        typer.echo(f"next: `saibot inspect {options.out}` shows what it says; `saibot publish {options.out}` sends it.")
+        say(f"wrote {options.out} ({number(len(released.content) / 1024)} KiB); nothing was sent.")
+        say(f"next: `saibot inspect {options.out}` shows what it says; `saibot publish {options.out}` sends it.")
     else:
-        typer.echo(f"published as {sent.id} ({shown(sent.name)}, version {sent.version})")
-        typer.echo(
-            f"next: `saibot datasets {sent.id}` shows it as others see it; `saibot withdraw {sent.id}` takes it back."
-        )
+        say(f"published as {sent.id} ({shown(sent.name)}, version {sent.version})")
+        say(f"next: `saibot datasets {sent.id}` shows it as others see it; `saibot withdraw {sent.id}` takes it back.")
 
 
 def _request(table: Path, answers: Answers, options: TableOptions, path: Path, ask: Ask) -> tuple[ReleaseRequest, bool]:
@@ -129,7 +127,7 @@ def show_look(found: RowsLook) -> None:
     """What rows say about the card, on the provider's own screen."""
     if found.inside is not None:
         share = f"{percent(found.inside)} of {count(found.rows)} rows have a key of the list"
-        typer.echo(f"{share}; {count(found.empty_keys)} of its {count(found.keys)} keys have no row.")
+        say(f"{share}; {count(found.empty_keys)} of its {count(found.keys)} keys have no row.")
     rows = []
     for column in found.columns:
         unit = f" ({column.unit})" if column.unit else ""
@@ -148,26 +146,24 @@ def show_look(found: RowsLook) -> None:
     heads = ["column", "bounds", "missing", "clipped below / above", "differs between keys by", "noise of a key", "survives"]
     print_table("your rows by this card (seen here only)", heads, rows, right=(2, 3, 4, 5, 6))
     for name in found.ids:
-        typer.echo(
-            f"Values of column {shown(name)!r} come more than once. If it tells individuals apart, say --id {shown(name)}."
-        )
+        say(f"Values of column {shown(name)!r} come more than once. If it tells individuals apart, say --id {shown(name)}.")
     for words in found.better:
-        typer.echo(f"better: {words}.")
-    typer.echo("Another card than this one counts as tuned from now on, unless what changes is bought.")
+        say(f"better: {words}.")
+    say("Another card than this one counts as tuned from now on, unless what changes is bought.")
 
 
 def _ask(question: GuideQuestion) -> str:
     """One question in the terminal, with its hints above it."""
     for line in (*question.seen, *question.hints):
-        typer.echo(f"  {shown(line)}", err=True)
-    answer: str = typer.prompt(question.text, default=question.suggested, prompt_suffix=" ", err=True)
+        say(f"  {shown(line)}", err=True)
+    answer: str = typer.prompt(one_line(question.text), default=question.suggested, prompt_suffix=" ", err=True)
     return answer.strip()
 
 
 def _report(released: Released, request: ReleaseRequest, card: Path | None) -> None:
     if card is not None:
-        typer.echo(f"wrote the card {card}: what was said about the table, to keep and to edit")
+        say(f"wrote the card {card}: what was said about the table, to keep and to edit")
     if released.repeated:
-        typer.echo("this very release was asked for before: the same sketch, at no further cost.")
+        say("this very release was asked for before: the same sketch, at no further cost.")
     else:
-        typer.echo(f"charged {request.card.dataset.name}: {request.budget} under {request.neighbours}")
+        say(f"charged {request.card.dataset.name}: {request.budget} under {request.neighbours}")

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, print_json
-from saibot.report.terminal import printable
+from saibot.cli.show import JsonOption, print_json, say
+from saibot.report.format import printable
 
 
 def add_to(app: typer.Typer) -> None:
@@ -45,18 +45,16 @@ def init(
     if json:
         print_json({"card": str(path)} | ({"names_from_first_line": names} if names is not None else {}))
         return
-    typer.echo(f"wrote {path}")
-    typer.echo("next: fill in bounds and a key, and leave out what nobody is to see, such as patients' numbers;")
-    typer.echo(f"then `saibot privatize {table} --card {path} --key KEY --epsilon 1`")
+    say(f"wrote {path}")
+    say("next: fill in bounds and a key, and leave out what nobody is to see, such as patients' numbers;")
+    say(f"then `saibot privatize {table} --card {path} --key KEY --epsilon 1`")
 
 
 def _tell(table: Path, names: list[str], *, ask: bool, to_stderr: bool) -> None:
     """Words of a row look like names. Only the provider can tell, so they are shown, and on a terminal confirmed."""
     from saibot.errors import InvalidInput
 
-    typer.echo(f"names of columns, from the first line of {table}: {', '.join(map(printable, names))}", err=to_stderr)
-    typer.echo(
-        "Names that the card uses become public. If these are somebody's cells, the first line is missing.", err=to_stderr
-    )
+    say(f"names of columns, from the first line of {table}: {', '.join(map(printable, names))}", err=to_stderr)
+    say("Names that the card uses become public. If these are somebody's cells, the first line is missing.", err=to_stderr)
     if ask and sys.stdin.isatty() and sys.stdout.isatty() and not typer.confirm("Are these the names of the columns?"):
         raise InvalidInput("no card was written.", hint="Write a first line with the names of the columns into the table.")

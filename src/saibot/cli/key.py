@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.report.terminal import print_table
 
 
@@ -39,7 +39,7 @@ def show(json: JsonOption = False) -> None:
     facts = [["fingerprint", current.public.fingerprint], ["public key", current.public.text], ["file", str(keys.path)]]
     facts += [["before", key.public.fingerprint] for key in earlier]
     print_table("your signing key", ["", ""], facts, whole=(1,))
-    typer.echo("Keep the file as safe as a password, and a copy of it elsewhere: who has it can sign as you.")
+    say("Keep the file as safe as a password, and a copy of it elsewhere: who has it can sign as you.")
 
 
 def rotate(json: JsonOption = False) -> None:
@@ -51,8 +51,8 @@ def rotate(json: JsonOption = False) -> None:
     if json:
         print_json({"fingerprint": after, "instead_of": before, "file": str(keys.path)})
         return
-    typer.echo(f"your key is {after} now, in the place of {before}; both are in {keys.path}")
-    typer.echo("Publish once more at every platform that you use. If somebody else may have the old key, tell their admins.")
+    say(f"your key is {after} now, in the place of {before}; both are in {keys.path}")
+    say("Publish once more at every platform that you use. If somebody else may have the old key, tell their admins.")
 
 
 def sign(
@@ -74,7 +74,7 @@ def sign(
         print_json({"fingerprint": fingerprint, "signed": [str(path) for path, _ in made]})
         return
     for path, _ in made:
-        typer.echo(f"signed {path} with the key {fingerprint}")
+        say(f"signed {path} with the key {fingerprint}")
 
 
 def known(json: JsonOption = False) -> None:
@@ -106,4 +106,4 @@ def forget(
     if json:
         print_json({"account": account, "forgotten": gone})
     else:
-        typer.echo(f"forgot {gone} key{'' if gone == 1 else 's'} of {account}")
+        say(f"forgot {gone} key{'' if gone == 1 else 's'} of {account}")

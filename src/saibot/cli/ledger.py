@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.home import open_ledger
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.report.format import number
 from saibot.report.terminal import print_table
 
@@ -42,7 +42,7 @@ def ledger(
     if json:
         print_json({"accounts": [one.to_json() for one in accounts]})
     elif not accounts:
-        typer.echo("nothing has been released from this machine yet.")
+        say("nothing has been released from this machine yet.")
     elif account is None:
         _show_all(accounts)
     else:
@@ -85,6 +85,6 @@ def _show_one(account: LedgerAccount) -> None:
     ]
     print_table(title, ["charge", "when (UTC)", "dataset", "edition", "asked", "released"], rows)
     if any(entry.share for entry in account.entries):
-        typer.echo("Nobody is in two parts of one split: of each split, the part that has cost more counts.")
+        say("Nobody is in two parts of one split: of each split, the part that has cost more counts.")
     if any(entry.digest is None for entry in account.entries):
-        typer.echo("A charge that released nothing was cut short after it was taken: it stays spent.")
+        say("A charge that released nothing was cut short after it was taken: it stays spent.")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from saibot.cli.connection import at_home
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 
 
 def add_to(app: typer.Typer) -> None:
@@ -49,11 +49,11 @@ def login(
         })  # fmt: skip
         return
     who = f"as {account.name} ({', '.join(account.roles)})" if account else "without a token"
-    typer.echo(f"logged in to {url} {who}; kept in {path}")
+    say(f"logged in to {url} {who}; kept in {path}")
     if key is not None:
-        typer.echo(f"what you publish is signed with the key {key}: `saibot key show`")
+        say(f"what you publish is signed with the key {key}: `saibot key show`")
     if token is not None and url.startswith("http://") and not at_home(url):
-        typer.echo("note: this address is not encrypted: on the way there, others can read the token. Prefer https.")
+        say("note: this address is not encrypted: on the way there, others can read the token. Prefer https.")
 
 
 def logout(
@@ -72,7 +72,7 @@ def logout(
     if json:
         print_json({"platform": url, "config": str(path)})
     else:
-        typer.echo(f"forgot the token for {url}")
+        say(f"forgot the token for {url}")
 
 
 def _signing_key() -> str | None:

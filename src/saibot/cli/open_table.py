@@ -10,7 +10,7 @@ import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
 from saibot.cli.describe import describe_all
-from saibot.cli.show import JsonOption, print_json, progress
+from saibot.cli.show import JsonOption, print_json, progress, say
 
 if TYPE_CHECKING:
     from saibot.wire import Dataset
@@ -50,7 +50,7 @@ def publish_open(
     sure = yes or _said_yes(json)
 
     def note(sentence: str) -> None:
-        typer.echo(f"note: {sentence}", err=True)
+        say(f"note: {sentence}", err=True)
 
     with progress(quiet=json) as tell:
         made = open_sketches(
@@ -79,8 +79,8 @@ def publish_open(
             print_json({"sketches": written, "open": True, "source": made[0].header.source})
             return
         for place in written:
-            typer.echo(f"wrote {place}: open, no privacy cost, source: {shown(made[0].header.source)}")
-        typer.echo(f"next: `saibot pack CORPUS {out}` makes it searchable; `saibot publish {written[0]}` sends it.")
+            say(f"wrote {place}: open, no privacy cost, source: {shown(made[0].header.source)}")
+        say(f"next: `saibot pack CORPUS {out}` makes it searchable; `saibot publish {written[0]}` sends it.")
         return
     with open_connection(platform) as opened, progress(quiet=json) as tell:
         done = Provider(opened).publish_all(made, card=described, expires=expires, progress=tell)
@@ -89,10 +89,8 @@ def publish_open(
         print_json({"platform": opened.url, "datasets": [dataset.model_dump(mode="json") for dataset in done]})
         return
     for dataset in done:
-        typer.echo(
-            f"published {table} as {dataset.id} ({shown(dataset.name)}, version {dataset.version}): {_facts(dataset)}"
-        )
-    typer.echo("An admin confirms its source (`saibot confirm ID`); before that it can be found, and teaches nothing.")
+        say(f"published {table} as {dataset.id} ({shown(dataset.name)}, version {dataset.version}): {_facts(dataset)}")
+    say("An admin confirms its source (`saibot confirm ID`); before that it can be found, and teaches nothing.")
 
 
 def confirm(
@@ -108,14 +106,14 @@ def confirm(
     with open_connection(platform) as opened:
         found = opened.dataset(id)
         if not yes and not json and sys.stdin.isatty():
-            typer.echo(f"{shown(found.name)} of {shown(found.provider)} names this source: {shown(found.source)}", err=True)
+            say(f"{shown(found.name)} of {shown(found.provider)} names this source: {shown(found.source)}", err=True)
             typer.confirm("Have you seen that it is so?", abort=True, err=True)
         done = opened.confirm(id, found.digest)
     if json:
         print_json({"platform": opened.url, "dataset": done.model_dump(mode="json")})
         return
-    typer.echo(f"confirmed {done.id} ({shown(done.name)}): {_facts(done)}")
-    typer.echo("What it has in common with other tables is learned within a few minutes.")
+    say(f"confirmed {done.id} ({shown(done.name)}): {_facts(done)}")
+    say("What it has in common with other tables is learned within a few minutes.")
 
 
 def _facts(dataset: Dataset) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, print_json, progress
+from saibot.cli.show import JsonOption, print_json, progress, say
 from saibot.report.format import plural
 from saibot.report.terminal import print_table
 
@@ -59,32 +59,32 @@ def pack(
         print_json({"corpus": str(corpus), "sketches": len(packed_into)} | packed.to_json())
     else:
         for path, dataset in packed.added:
-            typer.echo(f"packed {path} ({dataset})")
+            say(f"packed {path} ({dataset})")
         for path, dataset in packed.known:
-            typer.echo(f"known already: {path} ({dataset})")
+            say(f"known already: {path} ({dataset})")
         for path, dataset, other in packed.copies:
-            typer.echo(f"left out: {path} ({dataset}) has the numbers of {other}: a copy counts once")
+            say(f"left out: {path} ({dataset}) has the numbers of {other}: a copy counts once")
         if packed.refused:
             print_table("refused", ["sketch", "reason"], [[path, reason] for path, reason in packed.refused])
         for note in packed.notes:
-            typer.echo(f"note: {note}")
+            say(f"note: {note}")
         for name, count, rank in packed.shared:
             causes = plural(rank, "cause", "causes")
-            typer.echo(f"{count} sketches by {name} have {causes} in common: the values of each were improved by all others")
+            say(f"{count} sketches by {name} have {causes} in common: the values of each were improved by all others")
         if packed.open_tables and packed.open_teach:
-            typer.echo(f"{plural(packed.open_tables, 'open sketch', 'open sketches')} may teach: you vouch for the sources.")
+            say(f"{plural(packed.open_tables, 'open sketch', 'open sketches')} may teach: you vouch for the sources.")
         elif packed.open_tables:
-            typer.echo(
+            say(
                 f"{plural(packed.open_tables, 'open sketch', 'open sketches')} can be found and may not teach: nobody has "
                 "confirmed the sources. --trust-open says that you do."
             )
-        typer.echo(f"{corpus} holds {plural(len(packed_into), 'sketch', 'sketches')}.")
+        say(f"{corpus} holds {plural(len(packed_into), 'sketch', 'sketches')}.")
     if not packed.added and not packed.known and not packed.copies:
         raise InvalidInput("no sketch was packed.", hint="`saibot inspect SKETCH` says more about each.")
     if packed.refused:
         raise typer.Exit(1)
     if not json:
-        typer.echo(f"next: `saibot search --corpus {corpus} --train TABLE --target COLUMN --key COLUMN`")
+        say(f"next: `saibot search --corpus {corpus} --train TABLE --target COLUMN --key COLUMN`")
 
 
 def given_domains(files: list[Path] | None, ids: list[str] | None) -> list[KeyDomain]:

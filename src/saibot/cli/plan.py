@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli import options
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
 from saibot.report.format import number
 from saibot.report.terminal import print_table
@@ -84,7 +84,7 @@ def plan(
 def show_finding(finding: FindingPlan | None) -> None:
     """How common a key has to be where keys are found in the rows, and what that costs."""
     if finding is not None:
-        typer.echo(
+        say(
             f"Keys are found: it takes about {finding.least_individuals:,} individuals with one key (noise of a count "
             f"{number(finding.sigma)}), and costs μ={finding.mu:.3g} and δ={number(float(finding.delta))}."
         )
@@ -97,7 +97,7 @@ def show_bounds(bought: dict[str, Decimal], made: Plan) -> None:
     if bought:
         each = ", ".join(f"{name} {price_in_words(price, made.request.budget)}" for name, price in bought.items())
         left = f"{number(100 * float(made.request.share), 3)} % of {'ε' if made.mu is None else 'μ²'}"
-        typer.echo(f"Bounds are bought: {each}. The release has {left}.")
+        say(f"Bounds are bought: {each}. The release has {left}.")
 
 
 def show_plan(made: Plan) -> None:
@@ -108,7 +108,7 @@ def show_plan(made: Plan) -> None:
         f"{request.neighbours}, {cost}"
     )
     print_table(title, PLAN_HEADS, plan_rows(made.to_json()), right=(2, 3, 4))
-    typer.echo(
+    say(
         f"Statistics are in scaled units: features lie in [-1, 1], a row's norm is at most {number(request.bound)}. "
         f"The row count is {'public' if request.row_count_public else 'protected'}."
     )

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from saibot.cli.home import open_ledger
-from saibot.cli.show import print_json, progress
+from saibot.cli.show import print_json, progress, say
 
 if TYPE_CHECKING:
     from saibot.client import Augmented, Platform, SearchOptions
@@ -84,7 +82,7 @@ def search_there(
             "a table does not go to a platform: it is privatised first, which needs --card and --epsilon.",
             hint="With --local the corpus comes here instead: exact, and nothing is spent.",
         )
-    requester = Requester(platform, open_ledger(), note=lambda sentence: typer.echo(f"note: {sentence}", err=True))
+    requester = Requester(platform, open_ledger(), note=lambda sentence: say(f"note: {sentence}", err=True))
     with progress(quiet=json) as tell:
         job = requester.submit(
             asked.train,
@@ -105,6 +103,6 @@ def search_there(
     if json:
         print_json(job.state.model_dump(mode="json") | {"platform": platform.url})
     else:
-        typer.echo(f"search {job.id} is {job.state.status} at {platform.url}")
-        typer.echo(f"next: `saibot searches result {job.id} --out result.json`")
+        say(f"search {job.id} is {job.state.status} at {platform.url}")
+        say(f"next: `saibot searches result {job.id} --out result.json`")
     return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli import options
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
 from saibot.report.format import percent
 from saibot.report.terminal import print_table
@@ -57,6 +57,6 @@ def _show(found: Preview, title: str) -> None:
     for name, kept in (found.reliability or {}).items():
         facts.append([f"signal left in looked-up values, {name} differences between keys", percent(kept)])
     print_table(f"{found.rows:,} rows, {title}", ["to expect", ""], facts, right=(1,))
-    typer.echo("Errors are shares of half the width of a feature's bounds.")
+    say("Errors are shares of half the width of a feature's bounds.")
     for word in found.advice:
-        typer.echo(word)
+        say(word)

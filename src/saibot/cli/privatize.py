@@ -10,7 +10,7 @@ import typer
 from saibot.cli import options
 from saibot.cli.home import open_ledger
 from saibot.cli.plan import show_bounds, show_finding, show_plan
-from saibot.cli.show import JsonOption, ask_provider, print_json, progress
+from saibot.cli.show import JsonOption, ask_provider, print_json, progress, say
 from saibot.cli.terms import ReleaseTerms, TermsCommand, with_terms
 from saibot.report.format import number
 
@@ -137,7 +137,7 @@ def _by_several(
             print_json(found.to_json())
             return
         for part in found.parts:
-            typer.echo(f"by {part.request.key}, with a share of {number(float(part.plan.request.share), 3)}:")
+            say(f"by {part.request.key}, with a share of {number(float(part.plan.request.share), 3)}:")
             show_plan(part.plan)
             show_finding(part.finding)
         show_bounds(found.parts[0].bought, found.parts[0].plan)
@@ -178,7 +178,7 @@ def _say_what_it_would_be(repeated: bool, values: int, request: ReleaseRequest) 
     would = f"would draw noise for {values:,} numbers and charge {request.budget}"
     if repeated:
         would = "this very release was bought before: it would be the same sketch, at no further cost"
-    typer.echo(f"{would}; nothing was charged or released.")
+    say(f"{would}; nothing was charged or released.")
 
 
 def _usual_path(request: ReleaseRequest, key: str | None) -> Path:
@@ -207,7 +207,7 @@ def _write_all(contents: dict[Path, bytes]) -> None:
 
 def _say_notes(released: Released) -> None:
     for note in released.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
 
 
 def _source(table: Path, database: str | None, backend: str) -> TableLike:
@@ -268,21 +268,21 @@ def _document(released: Released, path: Path) -> dict[str, Any]:
 
 def _report(released: Released, path: Path) -> None:
     header = released.sketch.header
-    typer.echo(f"wrote {path} ({number(len(released.content) / 1024)} KiB, digest {released.sketch.digest[:12]})")
+    say(f"wrote {path} ({number(len(released.content) / 1024)} KiB, digest {released.sketch.digest[:12]})")
     if not header.assumptions.key_domain_public and header.key is not None:
         (part,) = header.key.parts
-        typer.echo(f"found {part.size:,} keys of {part.name}: the list {part.domain}, kept on this machine.")
+        say(f"found {part.size:,} keys of {part.name}: the list {part.domain}, kept on this machine.")
     if header.preparation.kind == "nonprivate":
-        typer.echo("NOT PRIVATE: its preparation read the rows without paying. Platforms refuse this sketch.")
+        say("NOT PRIVATE: its preparation read the rows without paying. Platforms refuse this sketch.")
     if header.preparation.kind == "tuned":
-        typer.echo("NOT PRIVATE: its card was changed after its rows were looked at. Platforms refuse this sketch.")
+        say("NOT PRIVATE: its card was changed after its rows were looked at. Platforms refuse this sketch.")
 
 
 def _say_cost(released: Released, path: Path) -> None:
     header = released.sketch.header
     dataset = header.dataset.name
     if released.repeated:
-        typer.echo("this very release was asked for before: the same as then, at no further cost.")
+        say("this very release was asked for before: the same as then, at no further cost.")
     else:
-        typer.echo(f"charged {dataset}: ε={header.budget['epsilon']}, δ={header.budget['delta']} under {header.neighbours}")
-    typer.echo(f"next: `saibot inspect {path}` shows what it says; `saibot ledger {dataset}` what is left.")
+        say(f"charged {dataset}: ε={header.budget['epsilon']}, δ={header.budget['delta']} under {header.neighbours}")
+    say(f"next: `saibot inspect {path}` shows what it says; `saibot ledger {dataset}` what is left.")

@@ -11,7 +11,7 @@ import typer
 from saibot.cli.connection import PlatformOption, open_connection, shown
 from saibot.cli.describe import ContactOption, LicenceOption, TagOption, check, describe_all, said_in_options
 from saibot.cli.open_table import publish_open
-from saibot.cli.show import JsonOption, print_json, progress
+from saibot.cli.show import JsonOption, print_json, progress, say
 
 if TYPE_CHECKING:
     from saibot.wire import Dataset
@@ -196,20 +196,18 @@ def _publish_sketches(
         print_json({"platform": opened.url, "datasets": [dataset.model_dump(mode="json") for dataset in done]})
         return
     for path, dataset in zip(sketches, done, strict=True):
-        typer.echo(f"published {path} as {dataset.id} ({shown(dataset.name)}, version {dataset.version})")
+        say(f"published {path} as {dataset.id} ({shown(dataset.name)}, version {dataset.version})")
         tell_doubts(dataset)
-    typer.echo(f"next: `saibot datasets {done[-1].id}` shows it as others see it; `saibot withdraw ID` takes it back.")
+    say(f"next: `saibot datasets {done[-1].id}` shows it as others see it; `saibot withdraw ID` takes it back.")
 
 
 def tell_doubts(dataset: Dataset) -> None:
     """What others are told beside a dataset, for whoever has just published it."""
     if dataset.copy_of is not None:
-        typer.echo(f"note: these very numbers are there already ({dataset.copy_of or 'hidden'}): this is listed as a copy")
-        typer.echo(
-            "      if the table is yours, ask the platform's admin to verify your account: then yours is the original"
-        )
+        say(f"note: these very numbers are there already ({dataset.copy_of or 'hidden'}): this is listed as a copy")
+        say("      if the table is yours, ask the platform's admin to verify your account: then yours is the original")
     for flag in dataset.flags:
-        typer.echo(f"note: others are told that {shown(flag.text)}")
+        say(f"note: others are told that {shown(flag.text)}")
 
 
 def withdraw(
@@ -231,5 +229,5 @@ def withdraw(
         print_json({"platform": opened.url, "withdrawn": ids})
         return
     for id in ids:
-        typer.echo(f"withdrew {id}")
-    typer.echo("The budget that it cost stays spent: `saibot ledger` shows it.")
+        say(f"withdrew {id}")
+    say("The budget that it cost stays spent: `saibot ledger` shows it.")

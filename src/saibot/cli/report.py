@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.augment import CorpusOption, FetchOption, KeyNames, PlatformOption, key_names, value_source
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.report.terminal import show_result
 
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ def report(
     if json:
         print_json(found.result.to_json() if fit is None else {"result": found.result.to_json(), "fit": fit.to_json()})
     elif out is not None:
-        typer.echo(f"wrote {out}")
+        say(f"wrote {out}")
     else:
         show_result(found.result, sketches=None, shown=shown)
-        print()
+        say("")
         show_explored(explore_view(view_result(found.result), fit, epsilon=epsilon))
 
 

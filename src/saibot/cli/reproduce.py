@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from saibot.cli.checkout import find_research
-from saibot.cli.show import JsonOption, print_json, progress
+from saibot.cli.show import JsonOption, print_json, progress, say
 
 
 def add_to(app: typer.Typer) -> None:
@@ -59,8 +59,8 @@ def reproduce(
         return
     for done in made:
         kept = " (numbers kept from an earlier run)" if done.reused else ""
-        typer.echo(f"{done.verdict:6}  {done.name:11}  {done.title}{kept}")
+        say(f"{done.verdict:6}  {done.name:11}  {done.title}{kept}")
         for check in done.checks:
             if not check.passed:
-                typer.echo(f"{'':8}≠ {check.name}: {check.reason}")
-    typer.echo(f"numbers and drawings in {out}" + (f", all on one page: {page}" if page else ""))
+                say(f"{'':8}≠ {check.name}: {check.reason}")
+    say(f"numbers and drawings in {out}" + (f", all on one page: {page}" if page else ""))

@@ -12,7 +12,7 @@ from saibot.cli.pack import DomainIdOption, DomainOption, given_domains
 from saibot.cli.platform_search import RequestFlags, search_at_home, search_there
 from saibot.cli.report import ReportOption, check_outputs
 from saibot.cli.search_options import DEFAULT, option_of
-from saibot.cli.show import JsonOption, print_json, progress
+from saibot.cli.show import JsonOption, print_json, progress, say
 from saibot.report.terminal import show_result
 from saibot.wire import SearchOptions
 
@@ -162,7 +162,7 @@ def search(
     else:
         show_result(found.result, sketches=sketches, shown=shown)
         if report_to is not None:
-            typer.echo(f"wrote {report_to}: it opens in any browser, offline")
+            say(f"wrote {report_to}: it opens in any browser, offline")
         _next(found, corpus, out, plot)
 
 
@@ -230,19 +230,15 @@ def _request(asked: RequestFlags, domains: Domains) -> SearchRequest:
 
 def _next(found: Augmented, corpus: Path | None, out: Path | None, plot: Path | None) -> None:
     if plot is not None:
-        typer.echo(f"drew {plot}")
+        say(f"drew {plot}")
     if out is not None:
-        typer.echo(f"wrote {out}")
+        say(f"wrote {out}")
     if found.result.join != "lookup" and found.result.steps:
-        typer.echo("next: ask the providers for rows; or search with --join lookup for values that join without them.")
+        say("next: ask the providers for rows; or search with --join lookup for values that join without them.")
     elif not found.columns:
-        typer.echo(
-            "next: a finer key, more rows, or sketches with a larger budget; `saibot search --single` shows the best one."
-        )
+        say("next: a finer key, more rows, or sketches with a larger budget; `saibot search --single` shows the best one.")
     elif out is None:
-        typer.echo(
-            "next: repeat with --out result.json, then `saibot augment result.json TABLE` joins the new columns to rows."
-        )
+        say("next: repeat with --out result.json, then `saibot augment result.json TABLE` joins the new columns to rows.")
     else:
         where = f" --corpus {corpus}" if corpus is not None else ""
-        typer.echo(f"next: `saibot augment {out} TABLE{where} --out FILE` joins the new columns to your rows.")
+        say(f"next: `saibot augment {out} TABLE{where} --out FILE` joins the new columns to your rows.")

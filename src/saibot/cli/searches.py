@@ -9,7 +9,7 @@ import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
 from saibot.cli.report import ReportOption, check_outputs
-from saibot.cli.show import JsonOption, print_json, progress
+from saibot.cli.show import JsonOption, print_json, progress, say
 from saibot.report.terminal import print_table, show_result
 
 
@@ -62,8 +62,8 @@ def result(
         return
     show_result(found.result, sketches=None, shown=shown)
     if out is not None:
-        typer.echo(f"wrote {out}")
-        typer.echo(f"next: `saibot augment {out} TABLE --out FILE` joins the new columns to your rows.")
+        say(f"wrote {out}")
+        say(f"next: `saibot augment {out} TABLE --out FILE` joins the new columns to your rows.")
 
 
 def cancel(
@@ -77,4 +77,4 @@ def cancel(
     if json:
         print_json({"platform": opened.url, "cancelled": id})
     else:
-        typer.echo(f"cancelled {id}")
+        say(f"cancelled {id}")

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from saibot.cli.show import say
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -134,7 +136,7 @@ def run(app: FastAPI, listening: socket.socket, ready: Callable[[str], None], *,
         for number, handler in before.items():
             signal.signal(number, handler)
         listening.close()
-    print("stopped.", file=sys.stderr)
+    say("stopped.", err=True)
 
 
 def trusted_proxies() -> list[str]:
@@ -212,11 +214,11 @@ def _ready(address: str, settings: Settings, *, json: bool) -> None:
         print_json({"address": address, "data": str(settings.data), "admin_token_file": str(token)})
         return
     here = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")  # where this machine finds it
-    typer.echo(f"Saibot listens at {address}; the guide is at {here}/help, the API at {here}/docs")
+    say(f"Saibot listens at {address}; the guide is at {here}/help, the API at {here}/docs")
     if token.is_file():
-        typer.echo(f"Data in {settings.data}; the admin's token in {token}")
-        typer.echo(f"  saibot login {here} --token-file {token}     # then: saibot token create NAME --role provider")
+        say(f"Data in {settings.data}; the admin's token in {token}")
+        say(f"  saibot login {here} --token-file {token}     # then: saibot token create NAME --role provider")
     else:  # a restored platform: tokens open it as before, their texts are kept nowhere
-        typer.echo(f"Data in {settings.data}; admins sign in with the token they had")
-        typer.echo(f"  saibot login {here}     # then: saibot token create NAME --role provider")
-    typer.echo("Stop with ctrl-C.")
+        say(f"Data in {settings.data}; admins sign in with the token they had")
+        say(f"  saibot login {here}     # then: saibot token create NAME --role provider")
+    say("Stop with ctrl-C.")

@@ -8,7 +8,7 @@ import typer
 
 from saibot.cli.connection import shown
 from saibot.cli.serve import DatabaseOption, DataOption, FilesOption, read_settings
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 
 
 def add_to(app: typer.Typer) -> None:
@@ -42,7 +42,7 @@ def set_aside(
         if restore is not None and provider is not None:
             dataset = platform.restore_set_aside(restore, provider)
             told = f"{shown(dataset.name)} of {provider} is published again as {dataset.id}, to {provider} alone."
-            print_json(dataset.to_json()) if json else typer.echo(told)
+            print_json(dataset.to_json()) if json else say(told)
             return
         found = platform.list_set_aside()
     finally:

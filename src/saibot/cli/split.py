@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 
 
 def add_to(app: typer.Typer) -> None:
@@ -39,20 +39,20 @@ def split(
     share = exact_decimal(test, name="--test")
     files = split_table(table, open_ledger(), test=share, id_column=id, key=by_key, out=out)
     for note in files.notes:
-        typer.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     if json:
         print_json({"train": str(files.train), "test": str(files.test), "split": files.id})
     else:
-        typer.echo(f"wrote {files.train}\nwrote {files.test}")
+        say(f"wrote {files.train}", f"wrote {files.test}")
         if by_key is not None:
-            typer.echo(
+            say(
                 f"No {by_key} is in both parts: search at home with --train {files.train.name} --test {files.test.name} "
                 "to see what columns are worth where you have no rows. "
                 "The ledger knows of no split: budgets of both parts add up."
             )
             return
-        typer.echo(_divided(id))
-        typer.echo(
+        say(_divided(id))
+        say(
             f"The ledger knows them as the split {files.id}, by where they are; "
             f"once moved, they are released with --split {files.id}."
         )

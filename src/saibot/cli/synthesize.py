@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.report.format import fixed, number, plural, with_error
 from saibot.report.terminal import print_table
 
@@ -50,8 +50,8 @@ def synthesize(
     if json:
         print_json({"table": str(path)} | made.to_json())
         return
-    typer.echo(
-        f"wrote {path}: {plural(made.table.num_rows, 'synthetic row')}, drawn from the sketch. No budget was spent.\n"
+    say(
+        f"wrote {path}: {plural(made.table.num_rows, 'synthetic row')}, drawn from the sketch. No budget was spent.",
     )
     _show(made)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.connection import PlatformOption, at_home, day, open_connection, shown
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
@@ -69,14 +69,14 @@ def create(
     if json:
         print_json(made.model_dump(mode="json"))
         return
-    typer.echo(f"token {made.id} for {made.name} ({', '.join(made.roles)}), shown this once:", err=True)
-    typer.echo(made.token)
+    say(f"token {made.id} for {made.name} ({', '.join(made.roles)}), shown this once:", err=True)
+    say(made.token)
     if name is None:
-        typer.echo("It acts for you, and ends with the token that you use now.", err=True)
-        typer.echo(f"To end it sooner: saibot token revoke {made.id}", err=True)
+        say("It acts for you, and ends with the token that you use now.", err=True)
+        say(f"To end it sooner: saibot token revoke {made.id}", err=True)
         return
     address = "ADDRESS, as they reach this platform" if at_home(opened.url) else opened.url
-    typer.echo(f"They type: saibot login {address}", err=True)
+    say(f"They type: saibot login {address}", err=True)
 
 
 def list_tokens(
@@ -132,4 +132,4 @@ def revoke(
     if json:
         print_json({"revoked": id})
     else:
-        typer.echo(f"revoked {id}")
+        say(f"revoked {id}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from saibot.cli.connection import PlatformOption, open_connection, shown
-from saibot.cli.show import JsonOption, print_json
+from saibot.cli.show import JsonOption, print_json, say
 from saibot.report.terminal import print_table
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def trail(
     rows = [[_minute(one.at), shown(one.account), shown(one.action), shown(one.subject), _said(one)] for one in listed]
     print_table(f"trail of {opened.url}", ["when (UTC)", "who", "did", "to", ""], rows, whole=(0,))
     if more:
-        typer.echo(f"and more: --limit {2 * limit}, or narrow it with --action, --account or --since.")
+        say(f"and more: --limit {2 * limit}, or narrow it with --action, --account or --since.")
     elif not listed:
-        typer.echo("nothing in the trail fits.")
+        say("nothing in the trail fits.")
 
 
 def _minute(moment: str) -> str:

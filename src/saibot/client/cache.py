@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from saibot.client.errors import NotFound, PlatformError, PlatformUnreachable
@@ -20,6 +21,8 @@ from saibot.safe_file import move_safely
 from saibot.sketch import SUFFIX, read_sketch
 from saibot.sketch.file import MAX_FILE_BYTES
 
+LARGE_FILE = 32 << 20  # bytes
+_ONE_LARGE = threading.Lock()  # sketches are fetched several at once; large ones are looked at one after the other
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -140,6 +143,7 @@ def _locked(handle: int) -> bool:
 
 def _is_sketch(path: Path, digest: str) -> bool:
     try:
-        return read_sketch(path).digest == digest
+        with _ONE_LARGE if path.stat().st_size > LARGE_FILE else nullcontext():
+            return read_sketch(path).digest == digest
     except InvalidSketch:
         return False

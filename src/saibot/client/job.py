@@ -12,6 +12,7 @@ import httpx
 
 from saibot.client import unpacking
 from saibot.client.answers import Progress, read_answer
+from saibot.client.documents import RESULT
 from saibot.client.errors import PlatformError, PlatformUnreachable, SearchFailed
 from saibot.client.transport import ATTEMPTS, Wire
 from saibot.errors import SaibotError
@@ -69,7 +70,7 @@ class Job:
 
     def result(self) -> Result:
         """What a search that is done has found."""
-        return Result.read(self._wire.json("GET", f"/v1/searches/{self.id}/result"), "the platform's answer")
+        return Result.read(self._wire.json("GET", f"/v1/searches/{self.id}/result", most=RESULT), "the platform's answer")
 
     def cancel(self) -> None:
         """Stop it, or remove its result where it is over."""

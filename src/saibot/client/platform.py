@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,6 +16,8 @@ from saibot.client.answers import read_answer
 from saibot.client.job import Job
 from saibot.client.transport import Wire
 from saibot.domains.csv_text import domain_from_csv, domain_to_csv
+from saibot.domains.domain import LARGE, MAX_KEYS
+from saibot.domains.file import MAX_PARENTS
 from saibot.errors import InvalidDomain
 from saibot.sketch import KeyDomain
 from saibot.wire import (
@@ -30,6 +34,11 @@ from saibot.wire import (
     ShownDataset,
     Token,
 )
+
+BYTES_PER_KEY = 256  # and as many for each of its parents, on average
+ROOM = 1 << 20  # bytes on top of that
+LARGEST_DOMAIN = 64 << 20
+_ONE_LARGE = threading.Lock()  # domains are fetched several at once, large ones are not
 
 
 class Platform:
@@ -130,10 +139,22 @@ class Platform:
 
     def domain(self, id: str, version: int = 1) -> KeyDomain:
         """A registered key domain with all its keys and their parents, checked against its digest."""
-        place = _domain_path(id, version)
-        facts = read_answer(Domain, self.wire.json("GET", place))
-        content = self.wire.send("GET", f"{place}/file", headers={"Accept": "text/csv"}).content
-        found = domain_from_csv(content, id=facts.id, version=facts.version)
+        return self.keys_of(self.domain_facts(id, version), id, version)
+
+    def domain_facts(self, id: str, version: int = 1) -> Domain:
+        """A registered key domain without its keys."""
+        return read_answer(Domain, self.wire.json("GET", _domain_path(id, version)))
+
+    def keys_of(self, facts: Domain, id: str, version: int) -> KeyDomain:
+        """What belongs to these facts: it may have as many keys as they say and no more."""
+        columns = 1 + len(facts.levels)
+        if not 0 < facts.size <= MAX_KEYS or columns > 1 + MAX_PARENTS:
+            raise InvalidDomain(f"the platform says that the domain {id!r} is larger than key domains are.")
+        most = min(ROOM + facts.size * columns * BYTES_PER_KEY, LARGEST_DOMAIN)
+        with _ONE_LARGE if facts.size * columns > LARGE else nullcontext():
+            place = f"{_domain_path(id, version)}/file"
+            content = self.wire.send("GET", place, headers={"Accept": "text/csv"}, most=most).content
+            found = domain_from_csv(content, id=facts.id, version=facts.version, shape=(facts.size, columns))
         if found.digest != facts.digest or (facts.id, facts.version) != (id, version):
             raise InvalidDomain(f"the platform sent other keys than those of the domain {id!r} version {version}.")
         return found

@@ -74,10 +74,11 @@ class Published:
 
     def _registered(self, part: NamedDomain) -> KeyDomain | None:
         try:
-            found = self.platform.domain(part.domain, part.version)
+            facts = self.platform.domain_facts(part.domain, part.version)
+            if facts.digest != part.digest:
+                return None  # another one under its name
+            found = self.platform.keys_of(facts, part.domain, part.version)
         except NotFound:
-            return None
-        if found.digest != part.digest:
             return None
         with suppress(InvalidDomain):  # no file can hold it: this once it serves all the same
             self.kept.keep_domain(found)

@@ -19,8 +19,9 @@ import httpx
 
 from saibot import __version__
 from saibot.client import unpacking
+from saibot.client.documents import DOCUMENT, PAGE, REFUSAL, Most, read_json
 from saibot.client.errors import NotAllowed, NotFound, PlatformBusy, PlatformError, PlatformUnreachable
-from saibot.client.unpacking import unpack_slowly
+from saibot.client.unpacking import NOT_PACKED, unpack_slowly
 from saibot.errors import InvalidInput
 from saibot.report.format import plain_text
 
@@ -30,9 +31,8 @@ FIRST_WAIT, LONGEST_WAIT = 0.25, 8.0  # seconds, of our own choosing
 PATIENCE = 60.0  # the longest Retry-After that is waited for
 REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE", "OPTIONS"})
 PASSING = frozenset({429, 502, 503, 504})
-LARGEST_ANSWER = 256 << 20  # bytes, unpacked; sketches and factors are streamed, and have limits of their own
-LARGEST_REFUSAL = 1 << 20  # of what is streamed
 LONGEST_LIST = 1_000_000  # items of a list, all its pages together
+LARGEST_LIST = 256 << 20  # bytes of the same
 _OF_THE_PACKED = (b"content-encoding", b"content-length", b"transfer-encoding")
 TIMEOUT = httpx.Timeout(10.0, read=120.0, write=120.0)
 
@@ -68,13 +68,15 @@ class Wire:
         if self._transport is None:  # a transport that was passed in belongs to whoever made it
             self._http.close()
 
-    def send(self, method: str, path: str, *, repeatable: bool | None = None, **content: Any) -> httpx.Response:
-        """One call, repeated where it may be; whatever is no success raises PlatformError."""
+    def send(
+        self, method: str, path: str, *, repeatable: bool | None = None, most: int = DOCUMENT.bytes, **content: Any
+    ) -> httpx.Response:
+        """One call, repeated where it may be; no success raises PlatformError, and so does an answer of more bytes."""
         again = method in REPEATABLE if repeatable is None else repeatable
         for attempt in range(1, ATTEMPTS + 1):
             last = attempt == ATTEMPTS
             try:
-                response = self._answer(method, path, **content)
+                response = self._answer(method, path, most, **content)
             except (httpx.ConnectError, httpx.ConnectTimeout) as problem:
                 if attempt == KNOCKS:
                     raise self._unreachable(problem) from None
@@ -94,20 +96,21 @@ class Wire:
             self._sleep(wait)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _answer(self, method: str, path: str, **content: Any) -> httpx.Response:
-        """The whole answer, as far as answers go: one that is larger is refused while it comes in."""
+    def _answer(self, method: str, path: str, most: int, **content: Any) -> httpx.Response:
+        """The whole answer, as far as such answers go: one that is larger is refused while it comes in."""
         with self._http.stream(method, path, **content) as response:
-            found = unpacking.content(response, most=LARGEST_ANSWER, whose=self.url)
+            found = unpacking.content(response, most=most if response.is_success else REFUSAL.bytes, whose=self.url)
             unpacked = [(name, value) for name, value in response.headers.raw if name.lower() not in _OF_THE_PACKED]
             return httpx.Response(response.status_code, headers=unpacked, content=found, request=response.request)
 
-    def json(self, method: str, path: str, **content: Any) -> Any:
+    def json(self, method: str, path: str, *, most: Most = DOCUMENT, **content: Any) -> Any:
         """The JSON document that a call answers with; None for an empty answer."""
-        response = self.send(method, path, **content)
-        if response.status_code == 204 or not response.content:
-            return None
+        response = self.send(method, path, most=most.bytes, **content)
+        return None if response.status_code == 204 or not response.content else self._read(response.content, most)
+
+    def _read(self, content: bytes, most: Most) -> Any:
         try:
-            return response.json()
+            return read_json(content, most, whose=self.url)
         except (ValueError, RecursionError):
             raise PlatformUnreachable(
                 f"{self.url} answers, but not as a Saibot platform.", hint="Check the address, and any proxy before it."
@@ -115,11 +118,12 @@ class Wire:
 
     @contextmanager
     def stream(self, path: str, *, headers: Mapping[str, str] | None = None) -> Iterator[httpx.Response]:
-        """An answer as it arrives. Not repeated: whoever reads it knows how far they got."""
+        """An answer as it arrives, not packed: whoever sends gigabytes sends gigabytes. Not repeated: whoever reads it knows
+        how far they got."""
         try:
-            with self._http.stream("GET", path, headers=dict(headers or {})) as response:
+            with self._http.stream("GET", path, headers={**NOT_PACKED, **(headers or {})}) as response:
                 if not response.is_success:
-                    said = unpacking.content(response, most=LARGEST_REFUSAL, whose=self.url)
+                    said = unpacking.content(response, most=REFUSAL.bytes, whose=self.url)
                     refuse(httpx.Response(response.status_code, headers=_waiting(response), content=said))
                 yield response
         except httpx.RequestError as problem:
@@ -133,9 +137,11 @@ class Wire:
         """The items of a list, page after page."""
         asked = {name: value for name, value in (parameters or {}).items() if value is not None}
         seen: set[str] = set()
-        count = 0
+        count = size = 0
         while True:
-            page = self.json("GET", path, params=asked)
+            content = self.send("GET", path, params=asked, most=PAGE.bytes).content
+            size += len(content)
+            page = self._read(content, PAGE)
             if not isinstance(page, dict) or not isinstance(page.get("items"), list):
                 raise PlatformUnreachable(f"{self.url} answers, but not as a Saibot platform.")
             yield from page["items"]
@@ -143,7 +149,7 @@ class Wire:
             cursor = page.get("next")
             if not cursor or not page["items"] or str(cursor) in seen:  # a platform that leads in circles is not followed
                 return
-            if count > LONGEST_LIST:
+            if count > LONGEST_LIST or size > LARGEST_LIST:
                 raise PlatformUnreachable(f"{self.url} lists things without end.", hint="It may be no Saibot platform.")
             seen.add(str(cursor))
             asked["cursor"] = cursor
@@ -199,11 +205,11 @@ def refuse(response: httpx.Response) -> NoReturn:
     """Raise what a refusal says."""
     status = response.status_code
     try:
-        said = response.json()["error"]
+        said = read_json(response.content, REFUSAL, whose="the platform")["error"]
         message, code = plain_text(said["message"]), plain_text(said["code"], most=100)
         hint, details = said.get("hint"), said.get("details")
         hint = None if hint is None else plain_text(hint)  # a stranger's words, which a terminal will show
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, PlatformUnreachable):
         message, code, hint, details = f"the platform answered with status {status}.", "", None, None
     kinds: dict[int, type[PlatformError]] = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 429: PlatformBusy}
     if status == 401 and hint is None:

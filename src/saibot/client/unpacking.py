@@ -15,6 +15,7 @@ from saibot.client.errors import PlatformUnreachable
 
 AT_A_TIME = 64 << 10
 LONGEST_EVENT = 4 << 20
+NOT_PACKED = {"Accept-Encoding": "identity"}
 _GZIP = 16 + zlib.MAX_WBITS  # as zlib wants it said
 
 
@@ -23,7 +24,8 @@ def unpack_slowly(response: httpx.Response) -> None:
     packing = [name.strip().lower() for name in response.headers.get("content-encoding", "").split(",") if name.strip()]
     if packing in ([], ["identity"]):
         return
-    if packing not in (["gzip"], ["x-gzip"]):
+    asked_for = response.request.headers.get("accept-encoding") != NOT_PACKED["Accept-Encoding"] or not response.is_success
+    if packing not in (["gzip"], ["x-gzip"]) or not asked_for:
         raise PlatformUnreachable(
             "the platform answers packed in a way that was not asked for.", hint="It may be no Saibot platform."
         )

@@ -6,6 +6,7 @@ import math
 import re
 from datetime import UTC, date, datetime
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from unicodedata import category
 
 NOTHING = "–"
 _LOOSE_SYMBOL = re.compile(r"(?:± |[εδμσ] (?:[=≤<] )?)(?=[\d−])")
@@ -133,6 +134,19 @@ def plain_text(text: object, *, most: int = 2000) -> str:
     """Text of strangers as it may be shown in a terminal: one line, nothing that moves the cursor."""
     shown = "".join(letter if letter.isprintable() else " " for letter in str(text))
     return shown if len(shown) <= most else shown[:most] + "…"
+
+
+def printable(text: str) -> str:
+    """Without control and formatting characters, but for line ends."""
+    if text.isprintable():
+        return text
+    return "".join(letter for letter in text if letter == "\n" or letter.isprintable() or category(letter) == "Zs")
+
+
+def one_line(text: object) -> str:
+    """The same of strangers, who begin no line of their own either."""
+    said = str(text)
+    return said if said.isprintable() else printable(" ".join(said.splitlines()))
 
 
 def _decimal(value: str | float | None) -> Decimal | None:

@@ -18,8 +18,9 @@ def csv_text(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def harmless(text: str) -> str:
-    """Spreadsheets run cells that begin like a formula: such cells become plain text."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    """Spreadsheets run cells that begin like a formula, also behind what nobody sees: such cells become plain text."""
+    seen = next((letter for letter in text if letter.isprintable() and not letter.isspace()), "x")
+    return f"'{text}" if seen in "=+-@" or text.lstrip(" ")[:1] in ("\t", "\r", "\n") else text
 
 
 def safe_file_name(words: str, suffix: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from saibot.report.format import fixed, number, percent, plain_text, plural, signed
+from saibot.report.format import fixed, number, percent, plain_text, plural, printable, signed
 from saibot.report.result import LESS_SURE, coefficient_rows, standing_in_words
 from saibot.report.worth import judged_on, worth_heads, worth_rows, yes_or_no_rows
 from saibot.search.rankings import RANKINGS
@@ -48,15 +48,6 @@ def print_table(
     console = Console()
     console.print(Text(printable(title), style="bold"))  # as wide as the screen, not as its table
     console.print(table)
-
-
-def printable(text: str) -> str:
-    """Without control and formatting characters, but for line ends."""
-    if text.isprintable():
-        return text
-    from unicodedata import category
-
-    return "".join(letter for letter in text if letter == "\n" or letter.isprintable() or category(letter) == "Zs")
 
 
 def screen_width() -> int:

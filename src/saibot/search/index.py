@@ -17,6 +17,7 @@ from pathlib import Path
 
 from saibot.errors import InvalidInput
 from saibot.safe_file import writing
+from saibot.search.index_file import careful, declares, is_sound, strange_files
 from saibot.sketch import Implausible
 
 FILE = "corpus.sqlite"
@@ -34,13 +35,14 @@ CREATE INDEX sketch_by_payload ON sketch (payload);
 CREATE TABLE provider (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 PRAGMA user_version = 3;
 """
-_SCHEMA = f"""
+_OF_VERSION_2 = """
 CREATE TABLE corpus (id INTEGER PRIMARY KEY CHECK (id = 1), identity TEXT NOT NULL, changes INTEGER NOT NULL);
 CREATE TABLE shard (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, key_id TEXT NOT NULL);
 CREATE TABLE learned (key_id TEXT PRIMARY KEY, version TEXT NOT NULL, sketches INTEGER NOT NULL, withdrawn INTEGER NOT NULL);
 CREATE TABLE sketch (number INTEGER PRIMARY KEY, digest TEXT NOT NULL UNIQUE, dataset TEXT NOT NULL);
-{_ADDED_BY_3}
 """
+_SCHEMA = _OF_VERSION_2 + _ADDED_BY_3
+_DECLARED = {2: _OF_VERSION_2, VERSION: _SCHEMA}
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class CorpusIndex:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._path = folder / FILE
+        self._sound = False  # not before it was read through
 
     @classmethod
     def create(cls, folder: Path) -> CorpusIndex:
@@ -107,7 +110,7 @@ class CorpusIndex:
         return contents
 
     def stamp(self) -> tuple[str, int]:
-        with self._opened("BEGIN") as db:
+        with self._opened("BEGIN", whole=False) as db:
             return self._stamp(db)
 
     def names(self) -> dict[str, str]:
@@ -118,7 +121,7 @@ class CorpusIndex:
         return found
 
     def version(self) -> int:
-        with self._opened("BEGIN") as db:
+        with self._opened("BEGIN", whole=False) as db:
             return _version(db)
 
     def entries(self, digests: Iterable[str]) -> dict[str, SketchEntry]:
@@ -199,24 +202,36 @@ class CorpusIndex:
     # ---------------------------------------------------------------------------------------------- inside
 
     @contextmanager
-    def _opened(self, begin: str) -> Iterator[sqlite3.Connection]:
-        """A transaction; what is not committed in it never happened."""
+    def _opened(self, begin: str, *, whole: bool = True) -> Iterator[sqlite3.Connection]:
+        """A transaction; what is not committed in it never happened. Whoever reads more than a row reads a `whole` file."""
         if not self._path.exists():
             raise self._missing()
+        if (why := self._strange_files()) is not None:
+            raise self._anew(why)
         try:
             with closing(sqlite3.connect(self._path, timeout=60, isolation_level=None)) as db:
-                db.execute("PRAGMA trusted_schema = OFF")
+                careful(db)
                 db.execute("PRAGMA secure_delete = ON")  # withdrawn means overwritten
+                db.execute(begin)
                 if (version := _version(db)) not in READABLE:
                     raise self._anew(f"has format version {version}; this saibot reads version {VERSION}")
-                db.execute(begin)
-                if db.execute("SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')").fetchone():
-                    raise self._anew("has an index that does more than an index does")
+                if not declares(db, _DECLARED[version]):
+                    raise self._anew("has an index that does more than an index does, or less")
+                if whole and not self._sound:
+                    if not is_sound(db):
+                        raise self._anew("has a damaged index")
+                    self._sound = True
                 yield db
         except sqlite3.OperationalError as problem:
             raise InvalidInput(f"the index of the corpus {self._folder} cannot be used ({problem}).") from None
         except sqlite3.DatabaseError:
             raise self._anew("has a damaged index") from None
+
+    def _strange_files(self) -> str | None:
+        try:
+            return strange_files(self._path)
+        except OSError as problem:
+            return f"has an index that cannot be read ({problem.strerror})"
 
     def _entry(
         self, dataset: object, provider: object = NOBODY, signer: object = None, payload: object = None, flags: object = "[]"

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from saibot.errors import InvalidSketch, SaibotError
-from saibot.safe_arrow import read_arrow, read_schema
+from saibot.safe_arrow import mapped, read_arrow, read_schema
 from saibot.sketch.allowed import MAX_COLUMNS, check_sizes, check_text
 from saibot.sketch.header import FORMAT, READABLE, GlobalBlock, Header
 from saibot.sketch.signing import signer_of
@@ -59,7 +59,7 @@ def write_sketch_to(sink: pa.NativeFile, sketch: Sketch) -> None:
 def read_sketch(source: bytes | Path | pa.Buffer) -> Sketch:
     """Read and check a sketch; anything but a sound file of a known version raises InvalidSketch.
 
-    A buffer is a file that was mapped into memory, and is not copied.
+    A file is mapped into memory, as a buffer was before it came here: what is not read is not loaded.
     """
     try:
         sketch = _read(_load(source))
@@ -145,7 +145,7 @@ def _load(source: bytes | Path | pa.Buffer) -> pa.Buffer:
     size = source.stat().st_size if isinstance(source, Path) else memoryview(source).nbytes
     if size > MAX_FILE_BYTES:
         raise InvalidSketch(f"the sketch is larger than {MAX_FILE_BYTES >> 20} MiB.")
-    return pa.py_buffer(source.read_bytes()) if isinstance(source, Path) else pa.py_buffer(source)
+    return mapped(str(source)) if isinstance(source, Path) else pa.py_buffer(source)
 
 
 def _read(buffer: pa.Buffer) -> Sketch:

@@ -9,19 +9,26 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from saibot.client import cache as sketch_cache
+from saibot.client import platform as platforms
 from saibot.client import transport, unpacking
+from saibot.client.documents import DOCUMENT, PAGE, REFUSAL, RESULT, Most
 from saibot.client.errors import NotFound, PlatformError, PlatformUnreachable
 from saibot.client.job import Job, read_events
+from saibot.client.platform import Platform
 from saibot.client.transport import Wire
-from saibot.errors import SaibotError
+from saibot.errors import InvalidDomain, InvalidSketch, SaibotError
+from saibot.sketch import KeyDomain
 from saibot.wire import Search
 
 Answer = tuple[int, dict[str, str], bytes]
@@ -40,6 +47,7 @@ class HostilePlatform(ThreadingHTTPServer):
                 server.connections += 1
 
             def do_GET(self) -> None:
+                server.asked.append({name.lower(): value for name, value in self.headers.items()})
                 status, headers, content = answers[self.path.partition("?")[0]]
                 self.send_response(status)
                 for name, value in headers.items():
@@ -52,6 +60,7 @@ class HostilePlatform(ThreadingHTTPServer):
 
         super().__init__(("127.0.0.1", 0), Handler)
         self.connections = 0
+        self.asked: list[dict[str, str]] = []  # the heads of requests
         self.answers = answers
         self.address = f"http://127.0.0.1:{self.server_port}"
 
@@ -85,10 +94,11 @@ def test_what_is_packed_as_was_asked_for_is_read(hostile: HostilePlatform, wire:
     document = {"a": list(range(50_000))}
     hostile.answers["/v1/me"] = (200, {"content-encoding": "gzip"}, gzip.compress(json.dumps(document).encode()))
     assert wire.json("GET", "/v1/me") == document
-    with wire.stream("/v1/me") as response:
-        assert json.loads(b"".join(response.iter_bytes())) == document
     hostile.answers["/v1/me"] = (200, {}, b'{"a": 1}')
     assert wire.json("GET", "/v1/me") == {"a": 1}
+    with wire.stream("/v1/me") as response:
+        assert b"".join(response.iter_bytes()) == b'{"a": 1}'
+    assert [asked["accept-encoding"] for asked in hostile.asked] == ["gzip", "gzip", "identity"]
 
 
 TRIED = """
@@ -121,7 +131,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
         (404, "gzip", "whole", "refused"),
         (404, "gzip", "streamed", "refused"),
         (404, "gzip, gzip", "streamed", "refused"),
-        (200, "gzip", "streamed", "read"),  # as far as its reader goes
+        (200, "gzip", "streamed", "refused"),  # what is streamed is asked for as it is
     ],
 )
 def test_a_bomb_takes_no_memory(hostile: HostilePlatform, status: int, packing: str, how: str, ends: str) -> None:
@@ -134,14 +144,65 @@ def test_a_bomb_takes_no_memory(hostile: HostilePlatform, status: int, packing: 
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ, check=True)
     said, grown = done.stdout.split()
     assert said == ends
-    assert int(grown) < (2 * transport.LARGEST_ANSWER + (100 << 20)) >> 20 if how == "whole" else int(grown) < 50
+    assert int(grown) < (2 * DOCUMENT.bytes >> 20) + 60 if how == "whole" else int(grown) < 50
 
 
-def test_an_answer_has_a_largest_size(hostile: HostilePlatform, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "LARGEST_ANSWER", 100_000)
-    hostile.answers["/v1/me"] = (200, {"content-encoding": "gzip"}, bomb(50))
+@pytest.mark.parametrize("most", [DOCUMENT, PAGE, RESULT])
+def test_an_answer_has_a_largest_size(hostile: HostilePlatform, wire: Wire, most: Most) -> None:
+    hostile.answers["/v1/me"] = (200, {"content-encoding": "gzip"}, bomb((most.bytes >> 20) + 1))
     with pytest.raises(PlatformUnreachable, match="answers with more than"):
-        wire.json("GET", "/v1/me")
+        wire.json("GET", "/v1/me", most=most)
+
+
+SMALL = ("{},", "[],", '{"a":1},', "1.5,", '"é",')  # each becomes ten to thirty times as much
+
+
+@pytest.mark.parametrize("thing", SMALL)
+@pytest.mark.parametrize(("path", "most"), [("/v1/me", DOCUMENT), ("/v1/datasets", PAGE), ("/v1/searches/s/result", RESULT)])
+def test_many_small_things_take_no_memory(hostile: HostilePlatform, wire: Wire, path: str, most: Most, thing: str) -> None:
+    """Within the limit of bytes, and far beyond it in memory: 64 MiB of `{},` were 1.6 GB."""
+    times = (most.bytes - 100) // len(thing.encode())
+    content = gzip.compress(f'{{"items": [{thing * times}0]}}'.encode(), 1)
+    hostile.answers[path] = (200, packed(b""), content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(PlatformUnreachable, match="more things than"):
+            list(wire.pages(path)) if most is PAGE else wire.json("GET", path, most=most)
+        assert tracemalloc.get_traced_memory()[1] < 4 * most.bytes
+    finally:
+        tracemalloc.stop()
+    refused = f'{{"error": {{"code": "x", "message": "m", "details": [{thing * 300_000}0]}}}}'.encode()
+    hostile.answers[path] = (400, packed(b""), gzip.compress(refused, 1))
+    with pytest.raises(PlatformError) as caught:
+        wire.json("GET", path)
+    assert not getattr(caught.value, "details", None)
+
+
+def test_answers_as_large_as_honest_ones_are_read(hostile: HostilePlatform, wire: Wire) -> None:
+    features = [{"name": f"feature {n}", "kind": "numeric", "unit": "m", "lower": 0, "upper": 1} for n in range(1000)]
+    cells = [[{"value": 0.123456789, "error": 0.012345678} for _ in range(100)] for _ in range(100)]
+    answers: dict[str, tuple[Any, Most]] = {
+        "/v1/datasets/d": ({"features": features, "profile": {"correlations": cells}}, DOCUMENT),
+        "/v1/datasets": ({"items": [{"features": features[:50]}] * 200, "next": None}, PAGE),
+        "/v1/searches/s/result": ({"values": [f"key {n}" for n in range(1_000_000)]}, RESULT),
+    }
+    for path, (document, most) in answers.items():
+        hostile.answers[path] = (200, packed(b""), gzip.compress(json.dumps(document).encode(), 1))
+        assert wire.json("GET", path, most=most) == document
+
+
+def test_pages_have_a_largest_size_together(hostile: HostilePlatform, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "LARGEST_LIST", 10_000)
+    asked = []
+
+    def page(*_: Any, **__: Any) -> httpx.Response:
+        asked.append(1)
+        return httpx.Response(200, json={"items": ["x" * 1000], "next": f"page-{len(asked)}"})
+
+    monkeypatch.setattr(wire, "send", page)
+    with pytest.raises(PlatformUnreachable, match="without end"):
+        list(wire.pages("/v1/datasets"))
+    assert len(asked) == 10
 
 
 def test_a_refusal_of_what_is_streamed_says_why_and_has_an_end(hostile: HostilePlatform, wire: Wire) -> None:
@@ -149,7 +210,7 @@ def test_a_refusal_of_what_is_streamed_says_why_and_has_an_end(hostile: HostileP
     hostile.answers["/gone"] = (404, {"content-encoding": "gzip"}, gzip.compress(json.dumps(said).encode()))
     with pytest.raises(NotFound, match="it is gone"), wire.stream("/gone"):
         pass
-    hostile.answers["/gone"] = (404, {}, b" " * (transport.LARGEST_REFUSAL + 1))
+    hostile.answers["/gone"] = (404, {}, b" " * (REFUSAL.bytes + 1))
     with pytest.raises(PlatformUnreachable, match="answers with more than 1 MiB"), wire.stream("/gone"):
         pass
 
@@ -177,15 +238,16 @@ def test_documents_without_bottom_are_no_answer(hostile: HostilePlatform, wire: 
 def test_a_list_has_an_end(hostile: HostilePlatform, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def page(*_: Any, **__: Any) -> Any:
+    def page(*_: Any, **__: Any) -> httpx.Response:
         asked.append(1)
-        return {"items": [{}] * 100, "next": f"page-{len(asked)}"}
+        return httpx.Response(200, json={"items": [{}] * 100, "next": f"page-{len(asked)}"})
 
-    monkeypatch.setattr(wire, "json", page)
+    monkeypatch.setattr(wire, "send", page)
     monkeypatch.setattr(transport, "LONGEST_LIST", 1000)
     with pytest.raises(PlatformUnreachable, match="without end"):
         list(wire.pages("/v1/datasets"))
-    monkeypatch.setattr(wire, "json", lambda *_, **__: {"items": [], "next": f"{asked.append(1)}{len(asked)}"})
+    empty = {"items": [], "next": f"page-{len(asked)}"}
+    monkeypatch.setattr(wire, "send", lambda *_, **__: httpx.Response(200, json=empty))
     assert list(wire.pages("/v1/datasets")) == []
 
 
@@ -246,3 +308,112 @@ def test_whoever_waits_for_a_search_stops_in_time_though_nothing_is_said_of_it()
     with pytest.raises(SaibotError, match="still under way"):
         Job(wire, Search.model_validate(said)).wait(timeout=0.2)
     assert comments.sent < 500
+
+
+# ------------------------------------------------------------------------------------------------ key domains
+
+
+def told(size: int, levels: tuple[str, ...] = ()) -> bytes:
+    facts = {"id": "wards", "version": 1, "size": size, "digest": "0" * 64, "keys_digest": "0" * 64, "levels": levels}
+    return json.dumps(facts | {"provider": "a", "registered": "2026-01-01T00:00:00Z"}).encode()
+
+
+MANY = 1_000_000
+FILES = {
+    "more keys than was said": ((2, ()), b"key\n" + b"a\nb\n" * MANY, "more keys"),
+    "more keys on lines that end otherwise": ((2, ()), b"key\r" + b"a\rb\r" * MANY, "more keys"),
+    "more columns than was said": ((2, ("region",)), b"key" + b",ab" * 100_000 + b"\na,b\n", "more columns"),
+    "a first line without end": ((100_000, ()), b"ab," * MANY, "too long"),
+    "a later line without end": ((100_000, ("region",)), b"key,region\n" + b"ab," * MANY, "too long"),
+}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_key_domain_is_as_large_as_was_said(hostile: HostilePlatform, case: str) -> None:
+    said, content, why = FILES[case]
+    hostile.answers["/v1/domains/wards/1"] = (200, {}, told(*said))
+    hostile.answers["/v1/domains/wards/1/file"] = (200, packed(b""), gzip.compress(content, 1))
+    tracemalloc.start()
+    try:
+        with Platform(hostile.address) as platform, pytest.raises((InvalidDomain, PlatformUnreachable), match=f"{why}|MiB"):
+            platform.domain("wards")
+        assert tracemalloc.get_traced_memory()[1] < 7 * len(content) + (10 << 20)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("size", [0, -1, 10**9])
+def test_a_key_domain_that_is_said_to_be_larger_than_any_is_not_asked_for(hostile: HostilePlatform, size: int) -> None:
+    hostile.answers["/v1/domains/wards/1"] = (200, {}, told(size))
+    with Platform(hostile.address) as platform, pytest.raises(InvalidDomain, match="larger than key domains are"):
+        platform.domain("wards")
+    assert len(hostile.asked) == 1
+
+
+def test_the_bytes_of_a_key_domain_go_by_its_keys(hostile: HostilePlatform) -> None:
+    hostile.answers["/v1/domains/wards/1"] = (200, {}, told(10))
+    hostile.answers["/v1/domains/wards/1/file"] = (200, packed(b""), bomb(50))
+    with Platform(hostile.address) as platform, pytest.raises(PlatformUnreachable, match="answers with more than 1"):
+        platform.domain("wards")
+
+
+def test_large_key_domains_are_read_one_after_the_other(hostile: HostilePlatform, monkeypatch: pytest.MonkeyPatch) -> None:
+    domain = KeyDomain.of("wards", [str(n) for n in range(20)])
+    monkeypatch.setattr(platforms, "LARGE", 10)
+    held = []
+
+    def read(*_: Any, **__: Any) -> KeyDomain:
+        held.append(platforms._ONE_LARGE.locked())
+        return domain
+
+    monkeypatch.setattr(platforms, "domain_from_csv", read)
+    hostile.answers["/v1/domains/wards/1/file"] = (200, {}, b"")
+    for size in (20, 10):
+        facts = json.loads(told(size)) | {"digest": domain.digest}
+        hostile.answers["/v1/domains/wards/1"] = (200, {}, json.dumps(facts).encode())
+        with Platform(hostile.address) as platform:
+            assert platform.domain("wards") == domain
+    assert held == [True, False]
+
+
+# ------------------------------------------------------------------------------------------------ sketches
+
+
+LOOKED_AT = """
+import resource, sys
+from pathlib import Path
+from saibot.errors import InvalidSketch
+from saibot.sketch.file import read_header, read_sketch
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for read in (read_header, read_sketch):
+    try:
+        read(Path(sys.argv[1]))
+    except InvalidSketch:
+        print("refused", end=" ")
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+def test_a_large_file_that_is_no_sketch_is_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "large.saibot"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+    command = [sys.executable, "-c", LOOKED_AT, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ, check=True)
+    *said, grown = done.stdout.split()
+    assert said == ["refused", "refused"] and int(grown) < 100
+
+
+def test_large_sketches_are_looked_at_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = []
+
+    def read(path: Path) -> Any:
+        held.append(sketch_cache._ONE_LARGE.locked())
+        raise InvalidSketch("it is none.")
+
+    monkeypatch.setattr(sketch_cache, "LARGE_FILE", 10)
+    monkeypatch.setattr(sketch_cache, "read_sketch", read)
+    for size in (20, 10):
+        (tmp_path / "file").write_bytes(b"x" * size)
+        assert not sketch_cache._is_sketch(tmp_path / "file", "0" * 64)
+    assert held == [True, False]
