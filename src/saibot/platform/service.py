@@ -25,6 +25,7 @@ from saibot.platform.enquiries import EnquiryBook
 from saibot.platform.errors import NotFound
 from saibot.platform.grants import Grants
 from saibot.platform.jobs.heavy import heavy
+from saibot.platform.jobs.lacking import lacking
 from saibot.platform.jobs.nursery import nursery
 from saibot.platform.jobs.runner import Runner
 from saibot.platform.key_domains import KeyDomains
@@ -81,6 +82,7 @@ class Platform:
     def _open(self, settings: Settings) -> None:
         self._held.enter_context(hold_folder(settings))
         self._held.enter_context(nursery().in_use())
+        self._held.enter_context(lacking.told(self._warn_of_workers))
         self._reserve = Reserve(settings.data)
         self._reserve.release_if_short()
         self.incoming = _emptied(settings.data / "incoming")  # large files while they are checked
@@ -166,6 +168,8 @@ class Platform:
         free = lambda: float(shutil.disk_usage(settings.data).free)  # noqa: E731
         self.metrics.gauge("disk_free_bytes", "Bytes free where the platform keeps its data.", free)
         self.metrics.gauge("left_out", "Datasets that no search sees: they cannot be packed.", lambda: len(self.left_out))
+        unconfined = "Parts of their confinement that workers go without, as far as any has worked."
+        self.metrics.gauge("not_confined", unconfined, lambda: float(len(lacking.parts or ())))
         self._draining = threading.Event()
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -344,6 +348,15 @@ class Platform:
             "lease": self.lease.keep(),
             "started": bool(self._threads) and not self.stopping,
         }
+
+    @property
+    def not_confined(self) -> list[str] | None:
+        """What of their confinement workers go without here; None while none has worked."""
+        return lacking.parts
+
+    def _warn_of_workers(self, parts: list[str]) -> None:
+        hint = "A file that takes over a worker could do more than it should: do the unit or the image forbid the calls?"
+        self.log.warning("workers are not confined here as they should be", lacking=parts, hint=hint)
 
     def _repeat(self, seconds: float, task: Callable[[], object]) -> None:
         while not self._stop.wait(seconds):

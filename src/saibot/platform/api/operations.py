@@ -58,7 +58,8 @@ def healthz(here: Here) -> Response:
 def readyz(here: Here) -> Response:
     parts = here.ready()
     well = all(parts.values())
-    return json_answer({"status": "ready" if well else "not ready", "parts": parts}, 200 if well else 503)
+    document = {"status": "ready" if well else "not ready", "parts": parts, "not_confined": here.not_confined}
+    return json_answer(document, 200 if well else 503)
 
 
 @plain_router.get(
