@@ -9,7 +9,7 @@ from datetime import date
 from functools import lru_cache
 
 from saibot.domains.domain import range_name
-from saibot.domains.generated import generated_domain
+from saibot.domains.generated import spelled_size
 from saibot.domains.vocabularies import key_names, of_domain
 
 LONG = 10_000
@@ -22,7 +22,7 @@ def domain_name(id: str) -> str:
     if (vocabulary := of_domain(id)) is not None:
         return vocabulary.title.partition(" (")[0]
     kind, _, rest = id.partition(":")
-    if generated_domain(id) is None:
+    if spelled_size(id) is None:
         return id
     first, last = rest.split(":")[-2:]
     return _numbers(range_name(id), first, last) if kind == "range" else _CALENDAR[kind](first, last)

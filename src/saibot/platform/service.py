@@ -412,12 +412,12 @@ class Platform:
             return float(connection.execute(select(func.count()).select_from(datasets).where(shown)).scalar_one())
 
     def _knows(self, part: dict[str, Any]) -> bool:
-        from saibot.domains import generated_domain
+        from saibot.domains import spelled_size
         from saibot.domains.vocabularies import shipped
 
         vocabulary = shipped(part["domain"], part["version"])
         ships = vocabulary is not None and vocabulary.digest == part["digest"]
-        return ships or self.domains.known(part["digest"]) or generated_domain(part["domain"]) is not None
+        return ships or self.domains.known(part["digest"]) or spelled_size(part["domain"]) == part["size"]
 
     def _profile(self, digest: str) -> Described:
         with self._described_lock:
