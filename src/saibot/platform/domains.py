@@ -23,6 +23,7 @@ from saibot.platform.accounts import Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.clock import now
 from saibot.platform.describe import plain
+from saibot.platform.disk_quota import DiskQuota
 from saibot.platform.errors import Conflict, NotAllowed, NotFound, OverQuota, Unusable
 from saibot.platform.pagination import Page, Place
 from saibot.platform.reading import LARGE, on_disk, read_elsewhere, size_of, write_csv_elsewhere
@@ -42,8 +43,11 @@ SHOWN_KEYS = 200_000  # of a domain that is read for pages, beside answering peo
 class RegisteredDomains:
     """Register, list, show, and give out the keys."""
 
-    def __init__(self, database: Database, files: FileStore, trail: Trail, settings: Settings, folder: Path) -> None:
+    def __init__(
+        self, database: Database, files: FileStore, trail: Trail, settings: Settings, folder: Path, quota: DiskQuota
+    ) -> None:
         self._database, self._files, self._trail, self._settings = database, files, trail, settings
+        self._quota = quota
         self.registry = DomainRegistry(folder, most=SHOWN_KEYS)
         self._copied: frozenset[tuple[str, int, str]] | None = None  # id, version, digest of those whose copies are made
         self._csv = settings.data / "cache" / "domains"
@@ -202,19 +206,19 @@ class RegisteredDomains:
     def _enter(self, caller: Caller, card: DomainCard, content: bytes | memoryview) -> RowMapping | None:
         """The row of somebody who was faster, if there is one. Who may not register leaves no file behind."""
         with self._database.read() as connection:
-            self._check_quota(connection, caller, card.size)
+            self._check_quota(connection, caller, card, len(content))
         self._files.put(file_name(card.digest), content)
         try:
-            return self._insert(caller, card)
+            return self._insert(caller, card, len(content))
         except BaseException:
             with suppress(Exception):  # what stays behind is set aside at the next start
                 if not self.known(card.digest):
                     self._files.delete(file_name(card.digest))
             raise
 
-    def _check_quota(self, connection: Connection, caller: Caller, keys: int) -> None:
+    def _check_quota(self, connection: Connection, caller: Caller, domain: DomainCard, size: int) -> None:
         used = select(func.coalesce(func.sum(domains.c.size), 0)).where(domains.c.account == caller.name)
-        if int(connection.execute(used).scalar_one()) + keys > self._settings.keys_per_provider:
+        if int(connection.execute(used).scalar_one()) + domain.size > self._settings.keys_per_provider:
             raise OverQuota(
                 f"the key domains of {caller.name} would have more than {self._settings.keys_per_provider:,} keys.",
                 hint="Remove domains that are no longer needed, or ask the platform's admin for more.",
@@ -225,6 +229,9 @@ class RegisteredDomains:
                 f"{caller.name} has registered {self._settings.domains_per_provider:,} key domains, the most allowed.",
                 hint="Use a domain that is registered, or ask the platform's admin for more.",
             )
+
+        name, most = file_name(domain.digest), self._settings.bytes_per_provider
+        self._quota.check(connection, caller.name, name, size, most=most)
 
     def _take_back(self, connection: Connection, caller: Caller, domain: DomainCard) -> None:
         """A name that was removed means what it meant: whoever had it may register the same keys again, and nobody else."""
@@ -237,7 +244,7 @@ class RegisteredDomains:
             )
         connection.execute(delete(removed_domains).where(named))
 
-    def _insert(self, caller: Caller, domain: DomainCard) -> RowMapping | None:
+    def _insert(self, caller: Caller, domain: DomainCard, size: int) -> RowMapping | None:
         """The row of somebody who was faster, if there is one."""
         levels = [parent.name for parent in domain.parents]
         row = {
@@ -255,7 +262,7 @@ class RegisteredDomains:
             present = connection.execute(query).mappings().first()
             if present is not None:
                 return present
-            self._check_quota(connection, caller, domain.size)
+            self._check_quota(connection, caller, domain, size)
             self._take_back(connection, caller, domain)
             connection.execute(insert(domains).values(row))
             self._trail.note(

@@ -26,6 +26,7 @@ from saibot.platform.catalog import Catalog
 from saibot.platform.clock import at, is_day, now
 from saibot.platform.copies import Copies
 from saibot.platform.describe import terms_of, terms_of_said
+from saibot.platform.disk_quota import DiskQuota
 from saibot.platform.errors import Conflict, NotAllowed, OverQuota, Unusable
 from saibot.platform.providers import Providers
 from saibot.platform.settings import Settings
@@ -55,12 +56,14 @@ class Publishing:
         *,
         providers: Providers,
         copies: Copies,
+        quota: DiskQuota,
         published: Callable[[], None],
         changed: Callable[[], None],
         remove: Callable[[set[str]], None],
     ) -> None:
         self._database, self._files, self._trail = database, files, trail
         self._catalog, self._settings, self._providers, self._copies = catalog, settings, providers, copies
+        self._quota = quota
         self._published, self._changed, self._remove = published, changed, remove
 
     def accept(
@@ -93,7 +96,7 @@ class Publishing:
                 self._copies.check_not_withdrawn(connection, caller.name, payload)
                 present = self._present(connection, caller, sketch)
                 if present is None or present["digest"] != sketch.digest:
-                    self._check_quota(connection, caller, sketch.header.dataset.name, len(stored), is_new=present is None)
+                    self._check_quota(connection, caller, sketch, len(stored), is_new=present is None)
                 taken = self._is_somebody_elses(connection, caller, sketch.digest, payload)
                 signed_before = self._signer_on_file(connection, sketch.digest)
             if not taken:
@@ -199,7 +202,7 @@ class Publishing:
                 f"{header.dataset.name!r} is {present['visibility']}: a new version of it cannot be {visibility}.",
                 hint="Release it under another name, so that it is a dataset of its own.",
             )
-        self._check_quota(connection, caller, header.dataset.name, size, is_new=present is None)
+        self._check_quota(connection, caller, sketch, size, is_new=present is None)
         version = 1 if present is None else present["version"] + 1
         said = said_of(connection, caller.name, header.dataset.name)
         document = Dataset.of(
@@ -379,8 +382,8 @@ class Publishing:
             connection.execute(update(versions).where(versions.c.dataset == row["number"]).values(packed=False))
         return document
 
-    def _check_quota(self, connection: Connection, caller: Caller, name: str, size: int, *, is_new: bool) -> None:
-        limits = self._settings
+    def _check_quota(self, connection: Connection, caller: Caller, sketch: Sketch, size: int, *, is_new: bool) -> None:
+        limits, name = self._settings, sketch.header.dataset.name
         count = select(func.count()).select_from(datasets).where(datasets.c.provider == caller.name)
         if is_new and connection.execute(count).scalar_one() >= limits.datasets_per_provider:
             raise OverQuota(
@@ -393,12 +396,7 @@ class Publishing:
                 f"{caller.name} has published the table {name} by {KEYS_PER_TABLE} keys, the most that there can be.",
                 hint="Withdraw one that is no longer needed, or give another table another name in its card.",
             )
-        used = select(func.coalesce(func.sum(versions.c.bytes), 0)).where(versions.c.account == caller.name)
-        if int(connection.execute(used).scalar_one()) + size > limits.bytes_per_provider:
-            raise OverQuota(
-                f"with this sketch {caller.name} would take more than {limits.bytes_per_provider:,} bytes.",
-                hint="Withdraw datasets that are no longer needed, or ask the platform's admin for more.",
-            )
+        self._quota.check(connection, caller.name, file_name(sketch.digest), size, most=limits.bytes_per_provider)
 
     def _leave(self, number: int, *, by: str | None, unless: str | None = None) -> None:
         """Withdraw a dataset, unless it has this state by now; if it is an original, others' copies of it, too."""

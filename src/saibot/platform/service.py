@@ -20,6 +20,7 @@ from saibot.platform.accounts import Accounts, Caller
 from saibot.platform.audit_log import DOWNLOAD, Trail
 from saibot.platform.catalog import Catalog
 from saibot.platform.copies import Copies
+from saibot.platform.disk_quota import DiskQuota
 from saibot.platform.domains import RegisteredDomains
 from saibot.platform.enquiries import EnquiryBook
 from saibot.platform.errors import NotFound
@@ -108,7 +109,8 @@ class Platform:
         self.left_out: dict[str, str] = {}  # digests of sketches that cannot be packed, and why
         self._described: LRUCache[str, Described] = LRUCache(DESCRIBED_BYTES, getsizeof=_size)
         self._described_lock = threading.Lock()
-        self.domains = RegisteredDomains(self.database, self.files, self.trail, settings, corpus / "domains")
+        quota = DiskQuota(self.files)
+        self.domains = RegisteredDomains(self.database, self.files, self.trail, settings, corpus / "domains", quota)
         self.domains.restore_copies()
         self.catalog = Catalog(self.database)
         self.shards = Shards(
@@ -139,6 +141,7 @@ class Platform:
             settings,
             providers=self.providers,
             copies=self.copies,
+            quota=quota,
             published=self._after_publishing,
             changed=self._after_changing,
             remove=self._remove_everywhere,

@@ -45,7 +45,7 @@ class Settings(BaseSettings):
     )
     datasets_per_provider: int = Field(default=10_000, ge=1, description="Datasets that one provider may have at a time.")
     bytes_per_provider: int = Field(
-        default=20 << 30, ge=1, description="Bytes that one provider's sketches, all versions, may take."
+        default=20 << 30, ge=1, description="Bytes that one provider's sketches, all versions, and key domains may take."
     )
     domains_per_provider: int = Field(default=1_000, ge=1, description="Key domains that one provider may register.")
     keys_per_domain: int = Field(
