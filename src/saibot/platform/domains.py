@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from sqlalchemy import Connection, delete, func, insert, select
 from sqlalchemy.engine import RowMapping
@@ -26,11 +26,12 @@ from saibot.platform.describe import plain
 from saibot.platform.disk_quota import DiskQuota
 from saibot.platform.errors import Conflict, NotAllowed, NotFound, OverQuota, Unusable
 from saibot.platform.pagination import Page, Place
-from saibot.platform.reading import LARGE, on_disk, read_elsewhere, size_of, write_csv_elsewhere
+from saibot.platform.reading import LARGE, PATIENCE, on_disk, read_elsewhere, size_of, write_csv_elsewhere
 from saibot.platform.sent_keys import check_size, read_csv
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import FileStore
+from saibot.platform.storage.named_locks import NamedLocks
 from saibot.platform.storage.tables import domains, removed_domains, terms
 from saibot.safe_file import write_safely
 from saibot.sketch import KeyDomain
@@ -51,7 +52,7 @@ class RegisteredDomains:
         self.registry = DomainRegistry(folder, most=SHOWN_KEYS)
         self._copied: frozenset[tuple[str, int, str]] | None = None  # id, version, digest of those whose copies are made
         self._csv = settings.data / "cache" / "domains"
-        self._csv_lock = threading.Lock()  # held while one is made: fifty who ask at once cost as much as one
+        self._making = NamedLocks()  # by digest, while one is made: fifty who ask at once cost as much as one
 
     def register(self, caller: Caller, id: str, version: int, content: bytes | Path) -> tuple[Domain, bool]:
         """The domain's facts, and whether it is new."""
@@ -96,15 +97,36 @@ class RegisteredDomains:
             raise NotFound(f"no key domain {id!r} version {version} is registered.", hint="GET /v1/domains lists them.")
         return _shown(row)
 
-    def file(self, id: str, version: int) -> Path:
-        """The keys as a CSV file, made when somebody asks for it first."""
-        digest = self.show(id, version).digest
+    def made_csv(self, digest: str) -> BinaryIO | None:
+        """The keys as a CSV file, where somebody asked for it before."""
+        try:
+            return (self._csv / f"{digest}.csv").open("rb")
+        except FileNotFoundError:
+            return None
+
+    def takes_long(self, digest: str) -> bool:
+        """Whether to make that file is work for the process that reads large ones."""
+        place = self._files.place(file_name(digest))
+        try:
+            return place is None or place.stat().st_size > LARGE
+        except FileNotFoundError:
+            return False
+
+    def csv(self, digest: str) -> BinaryIO:
+        """The keys as a CSV file, made where it is not there. Raises Busy where that would take long to begin."""
         path = self._csv / f"{digest}.csv"
-        with self._csv_lock:
-            if not path.exists():
+        with self._making.holding([digest], patience=PATIENCE):
+            found = self.made_csv(digest)
+            if found is None:
                 self._csv.mkdir(parents=True, exist_ok=True)
-                self._write_csv(digest, path)
-        return path
+                try:
+                    self._write_csv(digest, path)
+                    found = path.open("rb")
+                except FileNotFoundError:
+                    raise NotFound("these keys have just been removed.", hint="GET /v1/domains lists the others.") from None
+                if not self.known(digest):  # removed meanwhile
+                    path.unlink(missing_ok=True)
+        return found
 
     def _write_csv(self, digest: str, path: Path) -> None:
         name = file_name(digest)
@@ -142,7 +164,7 @@ class RegisteredDomains:
                 self._files.delete(file_name(row["digest"]))
         with suppress(UnknownDomain):  # another call of this was faster
             self.registry.remove(id, version)
-        with self._csv_lock:
+        if not self.known(row["digest"]):
             (self._csv / f"{row['digest']}.csv").unlink(missing_ok=True)
 
     def known(self, digest: str) -> bool:

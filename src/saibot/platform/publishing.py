@@ -27,7 +27,7 @@ from saibot.platform.clock import at, is_day, now
 from saibot.platform.copies import Copies
 from saibot.platform.describe import terms_of, terms_of_said
 from saibot.platform.disk_quota import DiskQuota
-from saibot.platform.errors import Conflict, NotAllowed, OverQuota, Unusable
+from saibot.platform.errors import Busy, Conflict, NotAllowed, OverQuota, Unusable
 from saibot.platform.providers import Providers
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
@@ -39,6 +39,7 @@ from saibot.wire import Dataset, Flag
 from saibot.wire.dataset import Visibility
 
 KEYS_PER_TABLE = 200  # that one table is published by: what is said of it is written to each of them
+PATIENCE = 20.0  # seconds that whoever withdraws waits for those who change the shards, in a thread that answers requests
 GRACE_DAYS = 7.0  # that what has expired is kept, out of sight
 UNPROTECTED = 1e300  # where datasets are sorted by epsilon, open ones come after all others
 
@@ -59,7 +60,7 @@ class Publishing:
         quota: DiskQuota,
         published: Callable[[], None],
         changed: Callable[[], None],
-        remove: Callable[[set[str]], None],
+        remove: Callable[[set[str], float | None], None],
     ) -> None:
         self._database, self._files, self._trail = database, files, trail
         self._catalog, self._settings, self._providers, self._copies = catalog, settings, providers, copies
@@ -119,8 +120,18 @@ class Publishing:
             self._changed()  # what is restricted from now on teaches no longer
         return Dataset.model_validate(self._catalog.show(caller, found.id), extra="ignore"), is_new
 
-    def withdraw(self, caller: Caller, id: str) -> None:
-        """Gone from lists at once; from storage and shards when this returns."""
+    def withdraw(self, caller: Caller, id: str, *, patience: float = PATIENCE) -> None:
+        """Gone from lists at once; from storage and shards when this returns. Raises Busy where those who change the shards
+        take longer than one has patience: then `tidy` does the rest."""
+        row = self.check_may_withdraw(caller, id)
+        try:
+            self._leave(row["number"], by=caller.name, patience=patience)
+        except Busy:
+            message = "the dataset is out of all lists; its files go as soon as what is being packed is done."
+            raise Busy(message, hint="Nothing needs to be done; it takes a minute after that.") from None
+
+    def check_may_withdraw(self, caller: Caller, id: str) -> RowMapping:
+        """The dataset's row. Whoever may not hears so."""
         row = self._catalog.row(caller, id)
         if not caller.signed_in:
             caller.need("provider")
@@ -130,7 +141,7 @@ class Publishing:
             )
         if not caller.has("admin"):
             caller.need("provider")
-        self._leave(row["number"], by=caller.name)
+        return row
 
     def confirm(self, caller: Caller, id: str, digest: str) -> Dataset:
         """Say that the table of an open dataset is what its source says: from now on it teaches shared factors.
@@ -306,7 +317,7 @@ class Publishing:
         with self._database.read() as connection:
             rows = connection.execute(query).all()
         if rows:
-            self._remove(self._not_live({row.digest for row in rows}))
+            self._remove(self._not_live({row.digest for row in rows}), None)
             with self._database.write() as connection:
                 for row in rows:
                     connection.execute(update(versions).where(versions.c.dataset == row.number).values(packed=False))
@@ -398,7 +409,7 @@ class Publishing:
             )
         self._quota.check(connection, caller.name, file_name(sketch.digest), size, most=limits.bytes_per_provider)
 
-    def _leave(self, number: int, *, by: str | None, unless: str | None = None) -> None:
+    def _leave(self, number: int, *, by: str | None, unless: str | None = None, patience: float | None = None) -> None:
         """Withdraw a dataset, unless it has this state by now; if it is an original, others' copies of it, too."""
         this = select(datasets).where(datasets.c.number == number)
         with self._database.write() as connection:
@@ -417,24 +428,24 @@ class Publishing:
                 for copy in connection.execute(others).mappings().all():
                     self._mark_leaving(connection, copy, by or row["provider"], copy_of=row["id"])
         for each in (number, *copies):
-            self._finish_leaving(each, dropped if each == number else set())
+            self._finish_leaving(each, dropped if each == number else set(), patience)
 
     def _mark_leaving(self, connection: Connection, row: RowMapping, by: str, **facts: str) -> None:
         """Invisible from now on; what is left to do is done at the next start if need be."""
         connection.execute(update(datasets).where(datasets.c.number == row["number"]).values(state="leaving"))
         self._trail.note(connection, by, "withdraw", row["id"], {"name": row["name"], "provider": row["provider"]} | facts)
 
-    def _finish_leaving(self, number: int, dropped: set[str]) -> None:
+    def _finish_leaving(self, number: int, dropped: set[str], patience: float | None) -> None:
         """Shards and files lose a dataset, and sketches of other datasets' `dropped` versions; then its rows go."""
         with self._database.read() as connection:
             own = select(versions.c.digest, versions.c.payload).where(versions.c.dataset == number)
             rows = connection.execute(own).all()
             digests = {found.digest for found in rows} | dropped
-        with self._database.holding(*(f"sketch {digest}" for digest in digests)):
+        with self._database.holding(*(f"sketch {digest}" for digest in digests), patience=patience):
             with self._database.read() as connection:
                 others = select(versions.c.digest).where(versions.c.digest.in_(digests), versions.c.dataset != number)
                 orphaned = digests - {found.digest for found in connection.execute(others)}
-            self._remove(orphaned)
+            self._remove(orphaned, patience)
             for digest in orphaned:
                 self._files.delete(file_name(digest))
                 self._files.delete(SET_ASIDE + file_name(digest))  # of a start on another database

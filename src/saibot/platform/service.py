@@ -36,7 +36,7 @@ from saibot.platform.logs import Log
 from saibot.platform.metrics import Metrics
 from saibot.platform.opened_corpus import OpenedCorpus
 from saibot.platform.providers import Providers
-from saibot.platform.publishing import Publishing
+from saibot.platform.publishing import PATIENCE, Publishing
 from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.relatives import Relatives
 from saibot.platform.search_files import SearchFiles
@@ -183,6 +183,7 @@ class Platform:
         facts, is_new = self.domains.register(caller, id, version, content)
         if is_new:
             self.shards.repack(facts.digest)
+            self.start()
         return facts, is_new
 
     def accept(
@@ -190,15 +191,15 @@ class Platform:
     ) -> tuple[Dataset, bool]:
         return self.publishing.accept(caller, content, visibility=visibility, expires=expires)
 
-    def withdraw(self, caller: Caller, id: str) -> None:
+    def withdraw(self, caller: Caller, id: str, *, patience: float = PATIENCE) -> None:
         try:
-            self.publishing.withdraw(caller, id)
+            self.publishing.withdraw(caller, id, patience=patience)
         except Exception as problem:
             if not is_full(problem):
                 raise
             self._reserve.release()  # to withdraw is to write first, and what is put by is for that
             try:
-                self.publishing.withdraw(caller, id)
+                self.publishing.withdraw(caller, id, patience=patience)
             except NotFound:
                 self.publishing.tidy()  # it was begun before the disk was full
             self._reserve.put_by()
@@ -381,9 +382,9 @@ class Platform:
                 self._described.clear()
         self.searches.take_back()
 
-    def _remove_everywhere(self, digests: set[str]) -> None:
+    def _remove_everywhere(self, digests: set[str], patience: float | None) -> None:
         """Out of the shards of this server, and of those others that answer within a while."""
-        self.shards.remove(digests)
+        self.shards.remove(digests, patience=patience)
         if digests and not self.servers.wait_for_all(self.shards.revision, seconds=WITHDRAWAL_SECONDS):
             self.log.warning("a server is slow to drop what was withdrawn")
 
