@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -103,6 +104,15 @@ class RegisteredDomains:
             return (self._csv / f"{digest}.csv").open("rb")
         except FileNotFoundError:
             return None
+
+    def sweep(self) -> None:
+        """Of such files those go, at a start, that a platform was killed over, and those of keys that were removed."""
+        wanted = {f"{digest}.csv" for _, _, digest in self._registered()}
+        for path in self._csv.iterdir() if self._csv.is_dir() else ():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name not in wanted:
+                path.unlink(missing_ok=True)
 
     def takes_long(self, digest: str) -> bool:
         """Whether to make that file is work for the process that reads large ones."""

@@ -112,6 +112,7 @@ class Platform:
         quota = DiskQuota(self.files)
         self.domains = RegisteredDomains(self.database, self.files, self.trail, settings, corpus / "domains", quota)
         self.domains.restore_copies()
+        self.domains.sweep()
         self.catalog = Catalog(self.database)
         self.shards = Shards(
             self.database,

@@ -126,6 +126,22 @@ def test_lists_of_keys_and_sketches_share_the_bytes_of_their_provider(fresh: Set
     platform.close()
 
 
+def test_what_was_being_written_when_a_platform_was_killed_is_gone_after_a_start(fresh: Settings) -> None:
+    platform = open_platform(fresh)
+    caller = Caller("clinic", frozenset({"provider"}), "t")
+    facts, _ = platform.register_domain(caller, "wards", 1, b"key\na\nb\n")
+    platform.domains.csv(facts.digest).close()
+    platform.close()
+    folder = fresh.data / "cache" / "domains"
+    (folder / ".writing-0123456789ab").write_bytes(b"half a list")
+    (folder / "read-abcdefgh").mkdir()
+    (folder / "read-abcdefgh" / "file").write_bytes(b"half another")
+    (folder / f"{'0' * 64}.csv").write_bytes(b"key\nremoved\n")
+    platform = open_platform(fresh)
+    assert [path.name for path in folder.iterdir()] == [f"{facts.digest}.csv"]
+    platform.close()
+
+
 def test_packing_has_few_bytes_of_sketches_in_memory_at_a_time(
     tmp_path: Path, sketches: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
