@@ -65,7 +65,15 @@ class RegisteredDomains:
             )
         if id.startswith(PREFIXES):
             raise Unusable(f"{id!r} spells out its own keys and needs no registration.", hint="Use it as it is.")
-        card, made = self._checked(content, id, version)
+        return self._register(caller, *self._checked(content, id, version))
+
+    def restore(self, caller: Caller, content: bytes) -> tuple[Domain, bool]:
+        """The same of a file that was made here before, by whichever limits there were."""
+        card, _ = read_domain(content, name="of these keys")
+        return self._register(caller, card, content)
+
+    def _register(self, caller: Caller, card: DomainCard, made: bytes | memoryview) -> tuple[Domain, bool]:
+        id, version = card.id, card.version
         present = self._row(id, version)
         if present is None:
             with self._naming(caller, card.digest):

@@ -48,7 +48,7 @@ from saibot.platform.settings import Settings
 from saibot.platform.shards import Shards
 from saibot.platform.shown_sketches import QUICK_BYTES, TooLargeToShow, shown_sketch, stored_header
 from saibot.platform.storage.database import Database, SQLAlchemyError
-from saibot.platform.storage.files import SET_ASIDE, open_files
+from saibot.platform.storage.files import open_files
 from saibot.platform.storage.migrate import migrate
 from saibot.platform.storage.ownership import DatabaseLease, check_files_are_ours, check_there_is_one, hold_folder
 from saibot.platform.storage.reserve import Reserve, is_full
@@ -267,12 +267,20 @@ class Platform:
         """Files that were found without a row in the database."""
         return list_set_aside(self.files, most)
 
-    def restore_set_aside(self, digest: str, provider: str) -> Dataset:
-        """Publish a sketch that was set aside for the account that it is of, and for nobody else: who may see it is lost."""
-        content = take_out(self.files, digest)
+    def restore_set_aside(self, digest: str, provider: str) -> Dataset | Domain:
+        """Publish a sketch that was set aside for the account that it is of, and for nobody else: who may see it is lost.
+
+        Or register a key domain again that was, for the account that had registered it.
+        """
+        one, content = take_out(self.files, digest)
         asking = Caller(provider, frozenset({"provider"}))
-        found, _ = self.publishing.accept(asking, content, visibility="granted", restored=True)
-        self.files.delete(SET_ASIDE + sketch_file_name(digest))
+        found: Dataset | Domain
+        if one.dataset is not None:
+            found, _ = self.publishing.accept(asking, content, visibility="granted", restored=True)
+        else:
+            found, _ = self.domains.restore(asking, content)
+            self.shards.repack(digest)
+        self.files.delete(one.name)
         return found
 
     def _bring_files_in_order(self) -> None:
