@@ -419,28 +419,28 @@ class Publishing:
                 row = connection.execute(this).mappings().first()
             if row is None or row["state"] == unless:
                 return
-            copies, dropped = list[int](), set[str]()
+            copies = list[int]()
             if row["state"] != "leaving":
                 if not json.loads(row["document"])["open"]:  # an open table is everybody's to publish
-                    copies, dropped = self._copies.leaving_with(connection, number, row["provider"])
+                    copies = self._copies.leaving_with(connection, number, row["provider"])
                 self._mark_leaving(connection, row, by or row["provider"])
                 others = select(datasets).where(datasets.c.number.in_(copies), datasets.c.state != "leaving")
                 for copy in connection.execute(others).mappings().all():
                     self._mark_leaving(connection, copy, by or row["provider"], copy_of=row["id"])
         for each in (number, *copies):
-            self._finish_leaving(each, dropped if each == number else set(), patience)
+            self._finish_leaving(each, patience)
 
     def _mark_leaving(self, connection: Connection, row: RowMapping, by: str, **facts: str) -> None:
         """Invisible from now on; what is left to do is done at the next start if need be."""
         connection.execute(update(datasets).where(datasets.c.number == row["number"]).values(state="leaving"))
         self._trail.note(connection, by, "withdraw", row["id"], {"name": row["name"], "provider": row["provider"]} | facts)
 
-    def _finish_leaving(self, number: int, dropped: set[str], patience: float | None) -> None:
-        """Shards and files lose a dataset, and sketches of other datasets' `dropped` versions; then its rows go."""
+    def _finish_leaving(self, number: int, patience: float | None) -> None:
+        """Shards and files lose a dataset; then its rows go."""
         with self._database.read() as connection:
             own = select(versions.c.digest, versions.c.payload).where(versions.c.dataset == number)
             rows = connection.execute(own).all()
-            digests = {found.digest for found in rows} | dropped
+            digests = {found.digest for found in rows}
         with self._database.holding(*(f"sketch {digest}" for digest in digests), patience=patience):
             with self._database.read() as connection:
                 others = select(versions.c.digest).where(versions.c.digest.in_(digests), versions.c.dataset != number)
