@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -59,6 +60,7 @@ from saibot.wire import Dataset, Domain, ProviderStanding, Question, Result, Sea
 from saibot.wire.dataset import ShownFeature, Visibility
 
 TIDY_SECONDS = 60.0
+PRUNE_SECONDS = 3600.0
 FILLED_AT_START, FILLED_AT_A_TIME = 200, 2000  # payloads of what an earlier version stored
 PULSE_SECONDS = 1.0
 COUNTED_SECONDS = 5.0  # that what is counted for the trail may be late
@@ -174,6 +176,7 @@ class Platform:
         self.metrics.gauge("left_out", "Datasets that no search sees: they cannot be packed.", lambda: len(self.left_out))
         unconfined = "Parts of their confinement that workers go without, as far as any has worked."
         self.metrics.gauge("not_confined", unconfined, lambda: float(len(lacking.parts or ())))
+        self._pruned = -math.inf
         self._draining = threading.Event()
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -408,6 +411,10 @@ class Platform:
         if self.copies.fill_in(FILLED_AT_A_TIME):
             self.shards.wake()
         self.accounts.note_uses()
+        if time.monotonic() - self._pruned > PRUNE_SECONDS:
+            self._pruned = time.monotonic()
+            self.trail.prune(self.settings.trail_days)
+            self.accounts.prune(self.settings.trail_days)
 
     def _after_publishing(self) -> None:
         self.metrics.uploads.inc()

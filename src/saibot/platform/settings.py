@@ -106,6 +106,9 @@ class Settings(BaseSettings):
         description="Seconds that a server told to stop still answers, while /readyz says that it is not ready.",
     )
     result_days: float = Field(default=7, gt=0, description="Days that a search and its result are kept.")
+    trail_days: float = Field(
+        default=730, gt=0, description="Days that entries of the trail, and tokens that were revoked, are kept."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least severity logged.")
 
     @model_validator(mode="before")
