@@ -161,7 +161,10 @@ def test_the_unit_leaves_what_the_platform_writes_and_asks_for() -> None:
     assert lines["StateDirectory"] == lines["CacheDirectory"] == "saibot"
     assert lines["Environment"] == "SAIBOT_DATA=/var/lib/saibot NUMBA_CACHE_DIR=/var/cache/saibot"
     calls = re.findall(r"^SystemCallFilter=(.*)$", UNIT, flags=re.MULTILINE)
-    assert {"setrlimit", "prlimit64", "setpriority"} <= set(calls[-1].split())  # of saibot.platform.jobs.worker
+    after = {call for line in calls[calls.index("~@privileged @resources") + 1 :] for call in line.split()}
+    assert {"setrlimit", "prlimit64", "setpriority"} <= after  # of saibot.platform.jobs.worker
+    # Of saibot.platform.jobs.file_rules. In Debian 12 no group has them: without this line workers see everybody's files.
+    assert {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"} <= after
     assert "AF_UNIX" in lines["RestrictAddressFamilies"] and "MemoryDenyWriteExecute" not in lines
 
 

@@ -26,7 +26,7 @@ from saibot.client.privatizing import (
 )
 from saibot.client.signing_keys import SigningKeys, bind_key
 from saibot.client.sketch_request import is_sketch, open_sketch
-from saibot.domains import generated_domain
+from saibot.domains import spelled_size
 from saibot.errors import InvalidInput
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, DryRun, RowsLook, dry_run, look_at
@@ -298,7 +298,7 @@ def _domains(card: Card, sketch: Sketch) -> list[KeyDomain]:
     """The listed domains of the sketch's key; a card that gives other keys is not the sketch's."""
     found = []
     for number, part in enumerate(sketch.header.key.parts if sketch.header.key else ()):
-        if generated_domain(part.domain) is not None:
+        if spelled_size(part.domain) is not None:
             continue
         facts = card.keys.get(part.name)
         domain = None

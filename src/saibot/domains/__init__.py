@@ -5,7 +5,7 @@ from saibot.domains.domain import OTHER, KeyDomain, keys_digest, level_domain
 from saibot.domains.errors import DomainConflict, UnknownDomain
 from saibot.domains.file import DomainCard
 from saibot.domains.finding import KnownDomains, NamedDomain, imported_domains, named_domain
-from saibot.domains.generated import generated_domain
+from saibot.domains.generated import generated_domain, spelled_size
 from saibot.domains.meaning import different, doubt
 from saibot.domains.naming import key_labels
 from saibot.domains.registry import DomainRegistry
@@ -37,6 +37,7 @@ __all__ = [
     "level_domain",
     "named_domain",
     "normal_key",
+    "spelled_size",
     "spellings",
     "vocabulary",
 ]

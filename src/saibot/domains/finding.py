@@ -30,6 +30,9 @@ class NamedDomain(Protocol):
     def version(self) -> int: ...
 
     @property
+    def size(self) -> int: ...
+
+    @property
     def digest(self) -> str: ...
 
     @property
@@ -71,7 +74,7 @@ def among(domains: tuple[KeyDomain, ...]) -> Source:
 
 def spelled_out(part: NamedDomain) -> KeyDomain | None:
     """Days, weeks, months, years and ranges of numbers."""
-    found = generated_domain(part.domain)
+    found = generated_domain(part.domain, size=part.size)
     return found if found is not None and found.keys_digest == part.keys_digest else None
 
 

@@ -9,7 +9,7 @@ from datetime import date
 from functools import lru_cache
 
 from saibot.domains.domain import range_name
-from saibot.domains.generated import generated_domain
+from saibot.domains.generated import spelled_size
 from saibot.domains.vocabularies import key_names, of_domain, shipped
 
 LONG = 10_000
@@ -24,7 +24,7 @@ def domain_name(id: str) -> str:
     if (vocabulary := of_domain(id)) is not None:
         return vocabulary.title.partition(" (")[0]
     kind, _, rest = id.partition(":")
-    if generated_domain(id) is None:
+    if spelled_size(id) is None:
         return id
     first, last = rest.split(":")[-2:]
     return _numbers(range_name(id), first, last) if kind == "range" else _CALENDAR[kind](first, last)
@@ -45,8 +45,7 @@ def listed_size(id: str) -> int | None:
     """How many keys an id stands for by itself; None where the list has to be seen."""
     if (vocabulary := of_domain(id)) is not None:
         return vocabulary.size
-    found = generated_domain(id)
-    return None if found is None else len(found)
+    return spelled_size(id)
 
 
 def coarser_id(id: str, level: str, keys: Sequence[str]) -> str:
@@ -55,7 +54,7 @@ def coarser_id(id: str, level: str, keys: Sequence[str]) -> str:
         known = shipped(other)
         return level if known is None else known.domain_id or known.id
     made = f"{level}s:{keys[0]}:{keys[-1]}" if keys else level
-    return made if id.partition(":")[0] in _CALENDAR and generated_domain(made) is not None else level
+    return made if id.partition(":")[0] in _CALENDAR and spelled_size(made) is not None else level
 
 
 def key_labels(id: str, keys: Sequence[str]) -> Sequence[str]:

@@ -33,6 +33,7 @@ PREFIX = "saibot_"
 SESSION_SECONDS = 12 * 3600.0
 SESSIONS_PER_ACCOUNT = 20
 TOKENS_PER_ACCOUNT = 100  # valid ones, as far as accounts make them for themselves
+TOKENS_A_DAY = 200  # the same, valid or not: what is revoked stays for a while, and the trail tells of all
 REMEMBERED_SECONDS = 30.0  # how long a token is known without asking the database again
 
 
@@ -76,7 +77,7 @@ class Accounts:
         self._known: TTLCache[str, Caller] = TTLCache(100_000, REMEMBERED_SECONDS)
         self._used: set[str] = set()
         self._revocations = 0  # a look-up that began before one may have read what is no longer so
-        self._revoked_elsewhere: int | None = None
+        self._revoked_elsewhere: tuple[int, str | None] | None = None  # how many are, and when the last was
         self._lock = threading.Lock()
         self.on_last_revoked: Callable[[str], object] = lambda account: None  # its last token was revoked
 
@@ -139,6 +140,10 @@ class Accounts:
         theirs = select(func.count()).select_from(tokens).where(tokens.c.name == caller.name, _valid())
         if connection.execute(theirs).scalar_one() >= TOKENS_PER_ACCOUNT:
             raise OverQuota(f"{caller.name} has {TOKENS_PER_ACCOUNT} tokens, the most allowed.", hint="Revoke some first.")
+        lately = (tokens.c.name == caller.name) & tokens.c.parent.is_not(None) & (tokens.c.created > days_ago(1))
+        if connection.execute(select(func.count()).select_from(tokens).where(lately)).scalar_one() >= TOKENS_A_DAY:
+            message = f"{caller.name} has made {TOKENS_A_DAY} tokens since yesterday, the most allowed."
+            raise OverQuota(message, hint="Use those that there are, or ask an admin.")
         return expires
 
     def list(self, caller: Caller, place: Place, limit: int, *, mine: bool = False) -> Page:
@@ -268,11 +273,19 @@ class Accounts:
     def hear_of_revocations(self) -> None:
         """Forget who was remembered where a token was revoked since the last call of this, by another server too."""
         with self._database.read() as connection:
-            query = select(func.count()).select_from(tokens).where(tokens.c.revoked.is_not(None))
-            number = int(connection.execute(query).scalar_one())
-        if number != self._revoked_elsewhere:
-            self._revoked_elsewhere = number
+            count, last = func.count(), func.max(tokens.c.revoked)
+            query = select(count, last).select_from(tokens).where(tokens.c.revoked.is_not(None))
+            known = tuple(connection.execute(query).one())  # not their number alone, for some are pruned
+        if known != self._revoked_elsewhere:
+            self._revoked_elsewhere = known
             self._forget()
+
+    def prune(self, days: float) -> int:
+        """Tokens go that were revoked longer ago; how many. Not those of admins: where there is no token at all, a start
+        makes one. What has merely expired stays, for a clock may be wrong for a while."""
+        gone = (tokens.c.revoked < days_ago(days)) & ~tokens.c.roles.contains("admin")
+        with self._database.write() as connection:
+            return int(connection.execute(delete(tokens).where(gone)).rowcount)
 
     def _forget(self) -> None:
         with self._lock:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import threading
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
-from saibot.platform.clock import now
+from saibot.platform.clock import days_ago, now
 from saibot.platform.pagination import Page, Place
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.tables import trail
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 NOBODY, OTHERS = "-", "*"  # no account can be called so
 MOST_SUMS = 1000  # in an hour, of one server; what comes beyond them counts as of others
+PRUNED = 5_000  # entries at a time
 DOWNLOAD, REFUSED, REFUSED_TOKEN, REFUSED_SIGN_IN = "download", "refused", "refuse token", "refuse sign-in"
 Sum = tuple[str, str, str, str]  # the hour, the action, the account, on what kind of thing
 
@@ -79,6 +81,16 @@ class Trail:
         same = [trail.c[name] == value for name, value in values.items()]
         if not connection.execute(update(trail).where(*same).values(times=trail.c.times + times)).rowcount:
             connection.execute(insert(trail).values(**values, at=first, facts="{}", times=times))
+
+    def prune(self, days: float, *, most: int = PRUNED) -> int:
+        """Entries go that are older; how many. The oldest first, and few at a time: a clock may be wrong for a while."""
+        before = days_ago(days)
+        with self._database.write() as connection:
+            oldest = select(trail.c.number, trail.c.at).order_by(trail.c.number).limit(most)
+            numbers = [row.number for row in takewhile(lambda row: row.at < before, connection.execute(oldest))]
+            if numbers:
+                connection.execute(delete(trail).where(trail.c.number <= numbers[-1]))
+        return len(numbers)
 
     def list(
         self,

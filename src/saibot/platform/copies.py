@@ -105,12 +105,11 @@ class Copies:
         """It is published again, by somebody who may."""
         connection.execute(delete(withdrawn).where(withdrawn.c.payload == payload))
 
-    def leaving_with(self, connection: Connection, number: int, provider: str) -> tuple[list[int], set[str]]:
-        """What goes with a dataset that is withdrawn, if it is an original: the numbers of its copies, and the digests of
-        earlier versions of other datasets, which are gone from the tables when this returns."""
+    def leaving_with(self, connection: Connection, number: int, provider: str) -> list[int]:
+        """What goes with a dataset that is withdrawn, if it is an original: the numbers of its copies. Earlier versions of
+        others are versions of this one when this returns, and go with it, also where the platform is killed meanwhile."""
         own = {row.payload for row in connection.execute(select(versions.c.payload).where(versions.c.dataset == number))}
         copies: list[int] = []
-        dropped: set[str] = set()
         for payload in own - {None}:
             held = self.holders(connection, payload)
             if not held or held[0].number != number:
@@ -123,9 +122,11 @@ class Copies:
             for holder in others:
                 if not holder.latest:
                     this = (versions.c.dataset == holder.number) & (versions.c.payload == payload)
-                    dropped |= {row.digest for row in connection.execute(select(versions.c.digest).where(this))}
-                    connection.execute(delete(versions).where(this))
-        return list(dict.fromkeys(copies)), dropped
+                    for row in connection.execute(select(versions.c.version).where(this)).all():
+                        last = select(func.max(versions.c.version)).where(versions.c.dataset == number)
+                        taken = {"dataset": number, "version": int(connection.execute(last).scalar_one()) + 1}
+                        connection.execute(update(versions).where(this, versions.c.version == row.version).values(taken))
+        return list(dict.fromkeys(copies))
 
     # -------------------------------------------------------------------------------------------- what came before
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-import threading
+import shutil
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from sqlalchemy import Connection, delete, func, insert, select
 from sqlalchemy.engine import RowMapping
@@ -23,13 +24,15 @@ from saibot.platform.accounts import Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.clock import now
 from saibot.platform.describe import plain
+from saibot.platform.disk_quota import DiskQuota
 from saibot.platform.errors import Conflict, NotAllowed, NotFound, OverQuota, Unusable
 from saibot.platform.pagination import Page, Place
-from saibot.platform.reading import LARGE, on_disk, read_elsewhere, size_of, write_csv_elsewhere
+from saibot.platform.reading import LARGE, PATIENCE, on_disk, read_elsewhere, size_of, write_csv_elsewhere
 from saibot.platform.sent_keys import check_size, read_csv
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import FileStore
+from saibot.platform.storage.named_locks import NamedLocks
 from saibot.platform.storage.tables import domains, removed_domains, terms
 from saibot.safe_file import write_safely
 from saibot.sketch import KeyDomain
@@ -42,12 +45,15 @@ SHOWN_KEYS = 200_000  # of a domain that is read for pages, beside answering peo
 class RegisteredDomains:
     """Register, list, show, and give out the keys."""
 
-    def __init__(self, database: Database, files: FileStore, trail: Trail, settings: Settings, folder: Path) -> None:
+    def __init__(
+        self, database: Database, files: FileStore, trail: Trail, settings: Settings, folder: Path, quota: DiskQuota
+    ) -> None:
         self._database, self._files, self._trail, self._settings = database, files, trail, settings
+        self._quota = quota
         self.registry = DomainRegistry(folder, most=SHOWN_KEYS)
         self._copied: frozenset[tuple[str, int, str]] | None = None  # id, version, digest of those whose copies are made
         self._csv = settings.data / "cache" / "domains"
-        self._csv_lock = threading.Lock()  # held while one is made: fifty who ask at once cost as much as one
+        self._making = NamedLocks()  # by digest, while one is made: fifty who ask at once cost as much as one
 
     def register(self, caller: Caller, id: str, version: int, content: bytes | Path) -> tuple[Domain, bool]:
         """The domain's facts, and whether it is new."""
@@ -59,7 +65,15 @@ class RegisteredDomains:
             )
         if id.startswith(PREFIXES):
             raise Unusable(f"{id!r} spells out its own keys and needs no registration.", hint="Use it as it is.")
-        card, made = self._checked(content, id, version)
+        return self._register(caller, *self._checked(content, id, version))
+
+    def restore(self, caller: Caller, content: bytes) -> tuple[Domain, bool]:
+        """The same of a file that was made here before, by whichever limits there were."""
+        card, _ = read_domain(content, name="of these keys")
+        return self._register(caller, card, content)
+
+    def _register(self, caller: Caller, card: DomainCard, made: bytes | memoryview) -> tuple[Domain, bool]:
+        id, version = card.id, card.version
         present = self._row(id, version)
         if present is None:
             with self._naming(caller, card.digest):
@@ -92,15 +106,45 @@ class RegisteredDomains:
             raise NotFound(f"no key domain {id!r} version {version} is registered.", hint="GET /v1/domains lists them.")
         return _shown(row)
 
-    def file(self, id: str, version: int) -> Path:
-        """The keys as a CSV file, made when somebody asks for it first."""
-        digest = self.show(id, version).digest
+    def made_csv(self, digest: str) -> BinaryIO | None:
+        """The keys as a CSV file, where somebody asked for it before."""
+        try:
+            return (self._csv / f"{digest}.csv").open("rb")
+        except FileNotFoundError:
+            return None
+
+    def sweep(self) -> None:
+        """Of such files those go, at a start, that a platform was killed over, and those of keys that were removed."""
+        wanted = {f"{digest}.csv" for _, _, digest in self._registered()}
+        for path in self._csv.iterdir() if self._csv.is_dir() else ():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name not in wanted:
+                path.unlink(missing_ok=True)
+
+    def takes_long(self, digest: str) -> bool:
+        """Whether to make that file is work for the process that reads large ones."""
+        place = self._files.place(file_name(digest))
+        try:
+            return place is None or place.stat().st_size > LARGE
+        except FileNotFoundError:
+            return False
+
+    def csv(self, digest: str) -> BinaryIO:
+        """The keys as a CSV file, made where it is not there. Raises Busy where that would take long to begin."""
         path = self._csv / f"{digest}.csv"
-        with self._csv_lock:
-            if not path.exists():
+        with self._making.holding([digest], patience=PATIENCE):
+            found = self.made_csv(digest)
+            if found is None:
                 self._csv.mkdir(parents=True, exist_ok=True)
-                self._write_csv(digest, path)
-        return path
+                try:
+                    self._write_csv(digest, path)
+                    found = path.open("rb")
+                except FileNotFoundError:
+                    raise NotFound("these keys have just been removed.", hint="GET /v1/domains lists the others.") from None
+                if not self.known(digest):  # removed meanwhile
+                    path.unlink(missing_ok=True)
+        return found
 
     def _write_csv(self, digest: str, path: Path) -> None:
         name = file_name(digest)
@@ -138,7 +182,7 @@ class RegisteredDomains:
                 self._files.delete(file_name(row["digest"]))
         with suppress(UnknownDomain):  # another call of this was faster
             self.registry.remove(id, version)
-        with self._csv_lock:
+        if not self.known(row["digest"]):
             (self._csv / f"{row['digest']}.csv").unlink(missing_ok=True)
 
     def known(self, digest: str) -> bool:
@@ -202,19 +246,19 @@ class RegisteredDomains:
     def _enter(self, caller: Caller, card: DomainCard, content: bytes | memoryview) -> RowMapping | None:
         """The row of somebody who was faster, if there is one. Who may not register leaves no file behind."""
         with self._database.read() as connection:
-            self._check_quota(connection, caller, card.size)
+            self._check_quota(connection, caller, card, len(content))
         self._files.put(file_name(card.digest), content)
         try:
-            return self._insert(caller, card)
+            return self._insert(caller, card, len(content))
         except BaseException:
             with suppress(Exception):  # what stays behind is set aside at the next start
                 if not self.known(card.digest):
                     self._files.delete(file_name(card.digest))
             raise
 
-    def _check_quota(self, connection: Connection, caller: Caller, keys: int) -> None:
+    def _check_quota(self, connection: Connection, caller: Caller, domain: DomainCard, size: int) -> None:
         used = select(func.coalesce(func.sum(domains.c.size), 0)).where(domains.c.account == caller.name)
-        if int(connection.execute(used).scalar_one()) + keys > self._settings.keys_per_provider:
+        if int(connection.execute(used).scalar_one()) + domain.size > self._settings.keys_per_provider:
             raise OverQuota(
                 f"the key domains of {caller.name} would have more than {self._settings.keys_per_provider:,} keys.",
                 hint="Remove domains that are no longer needed, or ask the platform's admin for more.",
@@ -225,6 +269,9 @@ class RegisteredDomains:
                 f"{caller.name} has registered {self._settings.domains_per_provider:,} key domains, the most allowed.",
                 hint="Use a domain that is registered, or ask the platform's admin for more.",
             )
+
+        name, most = file_name(domain.digest), self._settings.bytes_per_provider
+        self._quota.check(connection, caller.name, name, size, most=most)
 
     def _take_back(self, connection: Connection, caller: Caller, domain: DomainCard) -> None:
         """A name that was removed means what it meant: whoever had it may register the same keys again, and nobody else."""
@@ -237,7 +284,7 @@ class RegisteredDomains:
             )
         connection.execute(delete(removed_domains).where(named))
 
-    def _insert(self, caller: Caller, domain: DomainCard) -> RowMapping | None:
+    def _insert(self, caller: Caller, domain: DomainCard, size: int) -> RowMapping | None:
         """The row of somebody who was faster, if there is one."""
         levels = [parent.name for parent in domain.parents]
         row = {
@@ -255,7 +302,7 @@ class RegisteredDomains:
             present = connection.execute(query).mappings().first()
             if present is not None:
                 return present
-            self._check_quota(connection, caller, domain.size)
+            self._check_quota(connection, caller, domain, size)
             self._take_back(connection, caller, domain)
             connection.execute(insert(domains).values(row))
             self._trail.note(

@@ -12,6 +12,7 @@ Refusal (a SaibotError)
 ├── TooManyRequests   429  with the seconds to wait
 │   └── TooManyAtOnce      something that is held open, so that it is not known how long
 └── Unavailable       503  the platform is starting or stopping, or its storage is away
+    └── Busy               long work is under way that only one does at a time; with the seconds to wait
 """
 
 from __future__ import annotations
@@ -86,6 +87,15 @@ class TooManyAtOnce(TooManyRequests):
 
 class Unavailable(Refusal):
     status, code = 503, "unavailable"
+
+
+class Busy(Unavailable):
+    """Nobody waits for that in one of the few threads that answer requests."""
+
+    retry_after = 10
+
+    def __init__(self, message: str = "the platform is at work on something large.", *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint or f"Try again in {self.retry_after} s; see Retry-After.")
 
 
 def error_document(problem: SaibotError) -> dict[str, Any]:

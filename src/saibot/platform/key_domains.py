@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from saibot.discover.joins import part_id
-from saibot.domains import KeyDomain, KnownDomains, Vocabulary, generated_domain
+from saibot.domains import KeyDomain, KnownDomains, Vocabulary, generated_domain, spelled_size
 from saibot.domains.vocabularies import of_domain
 from saibot.errors import InvalidDomain
 from saibot.platform.accounts import Caller
@@ -34,6 +34,8 @@ LISTED = 20
 SAMPLED = 60  # keys shown
 LOADED = 400  # features for each factor, of which people see those that they may
 REMEMBERED = 16
+SPELLED_OUT = 10_000  # keys of a list that no dataset has and whose id spells it out, for anybody who makes one up
+REMEMBERED_LISTS = 300  # spelled out, their first keys alone
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class KeyDomains:
             if part["domain"] == id
         ]
         lists = [part for part, _ in Counter(_unnamed(part) for part in named).most_common()]
-        lists = list(dict.fromkeys([*lists, *self._without_datasets(id)]))
+        lists = list(dict.fromkeys([*lists, *_spelled_out(id), *self._without_datasets(id)]))
         chosen = next((part for part in lists if keys is None or part.keys_digest.startswith(keys)), None)
         if chosen is None:
             raise NotFound(
@@ -162,12 +164,10 @@ class KeyDomains:
         return strongest(corpus.shards(shared.key), shared, most=LOADED)
 
     def _without_datasets(self, id: str) -> list[JoinKeyPart]:
-        """The list that an id names by itself: spelled out, shipped, or registered, the latest version first."""
+        """The list that an id names by itself: shipped, or registered, the latest version first."""
         ships = of_domain(id)
-        known = [generated_domain(id), None if ships is None else _readable(ships)]
-        found = [
-            _part_of(domain.id, domain.version, len(domain), domain.keys_digest) for domain in known if domain is not None
-        ]
+        domain = None if ships is None else _readable(ships)
+        found = [] if domain is None else [_named(domain)]
         cards = [card for card in self._registered.registry.entries() if card.id == id]
         cards = sorted(cards, key=lambda card: -card.version)
         return found + [_part_of(card.id, card.version, card.size, card.keys_digest) for card in cards]
@@ -177,14 +177,13 @@ class KeyDomains:
         found = self._registered.registry.sample(part.keys_digest, most=SAMPLED)
         if found is not None:
             return KeySample(tuple((parent.name, parent.size) for parent in found[0].parents), found[1])
+        spelled = _spelled_sample(part.domain, part.size)
+        if spelled is not None and spelled[0] == part.keys_digest:
+            return spelled[1]
         corpus = self._corpus.now()
-        domain = KnownDomains.of().find(part)
+        domain = KnownDomains.of().find(part) if spelled is None else None
         domain = domain or (corpus.key_list(part_id(part.keys_digest)) if corpus is not None else None)
-        if domain is None:
-            return None
-        columns = (domain.values[:SAMPLED], *(keys[:SAMPLED] for _, keys in domain.parents))
-        levels = tuple((name, len(set(keys))) for name, keys in domain.parents)
-        return KeySample(levels, [list(row) for row in zip(*columns, strict=True)])
+        return None if domain is None else _first_keys(domain)
 
     def _registration(self, part: JoinKeyPart) -> Domain | None:
         try:
@@ -201,6 +200,30 @@ def _parts(document: dict[str, Any]) -> list[JoinKeyPart]:
 def _unnamed(part: JoinKeyPart) -> JoinKeyPart:
     """Providers call the column what they like, and know the levels that they know: it is one list of keys."""
     return part.model_copy(update={"name": "", "digest": part.keys_digest})
+
+
+@lru_cache(REMEMBERED_LISTS)
+def _spelled_out(id: str) -> tuple[JoinKeyPart, ...]:
+    """The list that an id spells out, unless it is so long that whoever has a dataset with it has to say so."""
+    domain = generated_domain(id) if (spelled_size(id) or 0) <= SPELLED_OUT else None
+    return () if domain is None else (_named(domain),)
+
+
+@lru_cache(REMEMBERED_LISTS)
+def _spelled_sample(id: str, size: int) -> tuple[str, KeySample] | None:
+    """The first keys of a list that an id spells out, and the digest of all."""
+    domain = generated_domain(id, size=size)
+    return None if domain is None else (domain.keys_digest, _first_keys(domain))
+
+
+def _first_keys(domain: KeyDomain) -> KeySample:
+    columns = (domain.values[:SAMPLED], *(keys[:SAMPLED] for _, keys in domain.parents))
+    levels = tuple((name, len(set(keys))) for name, keys in domain.parents)
+    return KeySample(levels, [list(row) for row in zip(*columns, strict=True)])
+
+
+def _named(domain: KeyDomain) -> JoinKeyPart:
+    return _part_of(domain.id, domain.version, len(domain), domain.keys_digest)
 
 
 def _part_of(id: str, version: int, size: int, digest: str) -> JoinKeyPart:

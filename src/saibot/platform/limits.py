@@ -1,4 +1,5 @@
-"""How often a caller may ask: a bucket of requests that refills steadily, one for reading and one for changing things.
+"""How often a caller may ask: buckets of requests that refill steadily, for reading, for changing things, and for watching
+whether the platform is well.
 
 A caller is an account, with all its tokens, in a browser or by the HTTP interface; without an account it is an address.
 Some things are held open for a while, and counted while they are: streams of events, and requests that a proxy passes on.
@@ -17,7 +18,7 @@ from saibot.platform.accounts import Caller
 from saibot.platform.errors import TooManyAtOnce, TooManyRequests
 from saibot.platform.settings import Settings
 
-Kind = Literal["read", "write"]
+Kind = Literal["read", "write", "probe"]
 MOST_CALLERS = 100_000
 
 
@@ -36,8 +37,11 @@ class Limits:
     """`spend` raises TooManyRequests, with the seconds to wait, when the caller's bucket is empty."""
 
     def __init__(self, settings: Settings) -> None:
-        self._rates: dict[Kind, float] = {"read": settings.read_rate, "write": settings.write_rate}
-        self._bursts: dict[Kind, float] = {"read": float(settings.read_burst), "write": float(settings.write_burst)}
+        reads, writes = (settings.read_rate, settings.read_burst), (settings.write_rate, settings.write_burst)
+        # Whoever asks whether the platform is well must not hear that somebody else at the same address has read much.
+        kinds: dict[Kind, tuple[float, int]] = {"read": reads, "write": writes, "probe": reads}
+        self._rates: dict[Kind, float] = {kind: rate for kind, (rate, _) in kinds.items()}
+        self._bursts: dict[Kind, float] = {kind: float(burst) for kind, (_, burst) in kinds.items()}
         self._buckets: dict[tuple[str, str, Kind], tuple[float, float]] = {}  # requests left, and when that was
         self._lock = threading.Lock()
         self._settings = settings

@@ -26,7 +26,8 @@ from saibot.platform.catalog import Catalog
 from saibot.platform.clock import at, is_day, now
 from saibot.platform.copies import Copies
 from saibot.platform.describe import terms_of, terms_of_said
-from saibot.platform.errors import Conflict, NotAllowed, OverQuota, Unusable
+from saibot.platform.disk_quota import DiskQuota
+from saibot.platform.errors import Busy, Conflict, NotAllowed, OverQuota, Unusable
 from saibot.platform.providers import Providers
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
@@ -38,6 +39,7 @@ from saibot.wire import Dataset, Flag
 from saibot.wire.dataset import Visibility
 
 KEYS_PER_TABLE = 200  # that one table is published by: what is said of it is written to each of them
+PATIENCE = 20.0  # seconds that whoever withdraws waits for those who change the shards, in a thread that answers requests
 GRACE_DAYS = 7.0  # that what has expired is kept, out of sight
 UNPROTECTED = 1e300  # where datasets are sorted by epsilon, open ones come after all others
 
@@ -55,14 +57,16 @@ class Publishing:
         *,
         providers: Providers,
         copies: Copies,
+        quota: DiskQuota,
         published: Callable[[], None],
         changed: Callable[[], None],
         packed: Callable[[set[str]], set[str]],
-        remove: Callable[[set[str]], None],
+        remove: Callable[[set[str], float | None], None],
     ) -> None:
         """`packed` tells which sketches are in the shards here, `remove` takes some out, here and elsewhere."""
         self._database, self._files, self._trail = database, files, trail
         self._catalog, self._settings, self._providers, self._copies = catalog, settings, providers, copies
+        self._quota = quota
         self._published, self._changed, self._packed, self._remove = published, changed, packed, remove
 
     def accept(
@@ -95,7 +99,7 @@ class Publishing:
                 self._copies.check_not_withdrawn(connection, caller.name, payload)
                 present = self._present(connection, caller, sketch)
                 if present is None or present["digest"] != sketch.digest:
-                    self._check_quota(connection, caller, sketch.header.dataset.name, len(stored), is_new=present is None)
+                    self._check_quota(connection, caller, sketch, len(stored), is_new=present is None)
                 taken = self._is_somebody_elses(connection, caller, sketch.digest, payload)
                 signed_before = self._signer_on_file(connection, sketch.digest)
             if not taken:
@@ -118,8 +122,18 @@ class Publishing:
             self._changed()  # what is restricted from now on teaches no longer
         return Dataset.model_validate(self._catalog.show(caller, found.id), extra="ignore"), is_new
 
-    def withdraw(self, caller: Caller, id: str) -> None:
-        """Gone from lists at once; from storage and shards when this returns."""
+    def withdraw(self, caller: Caller, id: str, *, patience: float = PATIENCE) -> None:
+        """Gone from lists at once; from storage and shards when this returns. Raises Busy where those who change the shards
+        take longer than one has patience: then `tidy` does the rest."""
+        row = self.check_may_withdraw(caller, id)
+        try:
+            self._leave(row["number"], by=caller.name, patience=patience)
+        except Busy:
+            message = "the dataset is out of all lists; its files go as soon as what is being packed is done."
+            raise Busy(message, hint="Nothing needs to be done; it takes a minute after that.") from None
+
+    def check_may_withdraw(self, caller: Caller, id: str) -> RowMapping:
+        """The dataset's row. Whoever may not hears so."""
         row = self._catalog.row(caller, id)
         if not caller.signed_in:
             caller.need("provider")
@@ -129,7 +143,7 @@ class Publishing:
             )
         if not caller.has("admin"):
             caller.need("provider")
-        self._leave(row["number"], by=caller.name)
+        return row
 
     def confirm(self, caller: Caller, id: str, digest: str) -> Dataset:
         """Say that the table of an open dataset is what its source says: from now on it teaches shared factors.
@@ -201,7 +215,7 @@ class Publishing:
                 f"{header.dataset.name!r} is {present['visibility']}: a new version of it cannot be {visibility}.",
                 hint="Release it under another name, so that it is a dataset of its own.",
             )
-        self._check_quota(connection, caller, header.dataset.name, size, is_new=present is None)
+        self._check_quota(connection, caller, sketch, size, is_new=present is None)
         version = 1 if present is None else present["version"] + 1
         said = said_of(connection, caller.name, header.dataset.name)
         document = Dataset.of(
@@ -308,7 +322,7 @@ class Publishing:
         found = self._packed({row.digest for row in rows}) if rows else set()
         rows = [row for row in rows if row.packed or row.digest in found]
         if rows:
-            self._remove(self._not_live({row.digest for row in rows}))
+            self._remove(self._not_live({row.digest for row in rows}), None)
             with self._database.write() as connection:
                 for row in rows:
                     connection.execute(update(versions).where(versions.c.dataset == row.number).values(packed=False))
@@ -384,8 +398,8 @@ class Publishing:
             connection.execute(update(versions).where(versions.c.dataset == row["number"]).values(packed=False))
         return document
 
-    def _check_quota(self, connection: Connection, caller: Caller, name: str, size: int, *, is_new: bool) -> None:
-        limits = self._settings
+    def _check_quota(self, connection: Connection, caller: Caller, sketch: Sketch, size: int, *, is_new: bool) -> None:
+        limits, name = self._settings, sketch.header.dataset.name
         count = select(func.count()).select_from(datasets).where(datasets.c.provider == caller.name)
         if is_new and connection.execute(count).scalar_one() >= limits.datasets_per_provider:
             raise OverQuota(
@@ -398,14 +412,9 @@ class Publishing:
                 f"{caller.name} has published the table {name} by {KEYS_PER_TABLE} keys, the most that there can be.",
                 hint="Withdraw one that is no longer needed, or give another table another name in its card.",
             )
-        used = select(func.coalesce(func.sum(versions.c.bytes), 0)).where(versions.c.account == caller.name)
-        if int(connection.execute(used).scalar_one()) + size > limits.bytes_per_provider:
-            raise OverQuota(
-                f"with this sketch {caller.name} would take more than {limits.bytes_per_provider:,} bytes.",
-                hint="Withdraw datasets that are no longer needed, or ask the platform's admin for more.",
-            )
+        self._quota.check(connection, caller.name, file_name(sketch.digest), size, most=limits.bytes_per_provider)
 
-    def _leave(self, number: int, *, by: str | None, unless: str | None = None) -> None:
+    def _leave(self, number: int, *, by: str | None, unless: str | None = None, patience: float | None = None) -> None:
         """Withdraw a dataset, unless it has this state by now; if it is an original, others' copies of it, too."""
         this = select(datasets).where(datasets.c.number == number)
         with self._database.write() as connection:
@@ -415,33 +424,33 @@ class Publishing:
                 row = connection.execute(this).mappings().first()
             if row is None or row["state"] == unless:
                 return
-            copies, dropped = list[int](), set[str]()
+            copies = list[int]()
             if row["state"] != "leaving":
                 if not json.loads(row["document"])["open"]:  # an open table is everybody's to publish
-                    copies, dropped = self._copies.leaving_with(connection, number, row["provider"])
+                    copies = self._copies.leaving_with(connection, number, row["provider"])
                 self._mark_leaving(connection, row, by or row["provider"])
                 others = select(datasets).where(datasets.c.number.in_(copies), datasets.c.state != "leaving")
                 for copy in connection.execute(others).mappings().all():
                     self._mark_leaving(connection, copy, by or row["provider"], copy_of=row["id"])
         for each in (number, *copies):
-            self._finish_leaving(each, dropped if each == number else set())
+            self._finish_leaving(each, patience)
 
     def _mark_leaving(self, connection: Connection, row: RowMapping, by: str, **facts: str) -> None:
         """Invisible from now on; what is left to do is done at the next start if need be."""
         connection.execute(update(datasets).where(datasets.c.number == row["number"]).values(state="leaving"))
         self._trail.note(connection, by, "withdraw", row["id"], {"name": row["name"], "provider": row["provider"]} | facts)
 
-    def _finish_leaving(self, number: int, dropped: set[str]) -> None:
-        """Shards and files lose a dataset, and sketches of other datasets' `dropped` versions; then its rows go."""
+    def _finish_leaving(self, number: int, patience: float | None) -> None:
+        """Shards and files lose a dataset; then its rows go."""
         with self._database.read() as connection:
             own = select(versions.c.digest, versions.c.payload).where(versions.c.dataset == number)
             rows = connection.execute(own).all()
-            digests = {found.digest for found in rows} | dropped
-        with self._database.holding(*(f"sketch {digest}" for digest in digests)):
+            digests = {found.digest for found in rows}
+        with self._database.holding(*(f"sketch {digest}" for digest in digests), patience=patience):
             with self._database.read() as connection:
                 others = select(versions.c.digest).where(versions.c.digest.in_(digests), versions.c.dataset != number)
                 orphaned = digests - {found.digest for found in connection.execute(others)}
-            self._remove(orphaned)
+            self._remove(orphaned, patience)
             for digest in orphaned:
                 self._files.delete(file_name(digest))
                 self._files.delete(SET_ASIDE + file_name(digest))  # of a start on another database

@@ -23,6 +23,7 @@ from saibot.safe_arrow import mapped
 LARGE = 256 << 10
 MEMORY = 1 << 30
 SECONDS = 120.0
+PATIENCE = 20.0  # for what else the process does: whoever waits holds one of the threads that answer requests
 
 
 def read_elsewhere(source: Path, kind: str, **facts: Any) -> tuple[pa.Buffer, dict[str, Any]]:
@@ -59,7 +60,7 @@ def size_of(content: bytes | Path) -> int:
 
 
 def _run(kind: str, **facts: Any) -> dict[str, Any]:
-    outcome = heavy().run({"read": {"kind": kind} | facts}, seconds=SECONDS)
+    outcome = heavy().run({"read": {"kind": kind} | facts}, seconds=SECONDS, patience=PATIENCE)
     if outcome.status == "done":
         return outcome.answer
     error = outcome.error or {}

@@ -13,6 +13,7 @@ from saibot.platform.control_characters import has_control_characters
 from saibot.sketch import KeyDomain
 
 MAX_LEVELS = 20
+LONGEST_KEY = 200  # letters, of a parent, too
 CHUNK = 1 << 16
 
 
@@ -34,6 +35,11 @@ def read_csv(content: bytes | Path, *, id: str, version: int, most: int) -> KeyD
         raise InvalidDomain(f"a key domain has a key column and at most {MAX_LEVELS} columns of parents.")
     if len(domain) > most:
         raise _too_many(most)
+    if any(len(text) > LONGEST_KEY for column in (domain.values, *(keys for _, keys in domain.parents)) for text in column):
+        raise InvalidDomain(
+            f"a key, or a parent of one, has more than {LONGEST_KEY} letters.",
+            hint="Keys are codes or names: give long texts a code each, in the list and in the table.",
+        )
     return domain
 
 

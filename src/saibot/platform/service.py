@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -20,11 +21,13 @@ from saibot.platform.accounts import Accounts, Caller
 from saibot.platform.audit_log import DOWNLOAD, Trail
 from saibot.platform.catalog import Catalog
 from saibot.platform.copies import Copies
+from saibot.platform.disk_quota import DiskQuota
 from saibot.platform.domains import RegisteredDomains
 from saibot.platform.enquiries import EnquiryBook
 from saibot.platform.errors import NotFound
 from saibot.platform.grants import Grants
 from saibot.platform.jobs.heavy import heavy
+from saibot.platform.jobs.lacking import lacking
 from saibot.platform.jobs.nursery import nursery
 from saibot.platform.jobs.runner import Runner
 from saibot.platform.key_domains import KeyDomains
@@ -34,7 +37,7 @@ from saibot.platform.logs import Log
 from saibot.platform.metrics import Metrics
 from saibot.platform.opened_corpus import OpenedCorpus
 from saibot.platform.providers import Providers
-from saibot.platform.publishing import Publishing
+from saibot.platform.publishing import PATIENCE, Publishing
 from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.relatives import Relatives
 from saibot.platform.search_files import SearchFiles
@@ -46,7 +49,7 @@ from saibot.platform.settings import Settings
 from saibot.platform.shards import Shards
 from saibot.platform.shown_sketches import QUICK_BYTES, TooLargeToShow, stored_header, summed_sketch
 from saibot.platform.storage.database import Database, SQLAlchemyError
-from saibot.platform.storage.files import SET_ASIDE, open_files
+from saibot.platform.storage.files import open_files
 from saibot.platform.storage.migrate import migrate
 from saibot.platform.storage.ownership import DatabaseLease, check_files_are_ours, check_there_is_one, hold_folder
 from saibot.platform.storage.reserve import Reserve, is_full
@@ -57,6 +60,7 @@ from saibot.wire import Dataset, Domain, ProviderStanding, Question, Result, Sea
 from saibot.wire.dataset import ShownFeature, Visibility
 
 TIDY_SECONDS = 60.0
+PRUNE_SECONDS = 3600.0
 FILLED_AT_START, FILLED_AT_A_TIME = 200, 2000  # payloads of what an earlier version stored
 PULSE_SECONDS = 1.0
 COUNTED_SECONDS = 5.0  # that what is counted for the trail may be late
@@ -81,6 +85,7 @@ class Platform:
     def _open(self, settings: Settings) -> None:
         self._held.enter_context(hold_folder(settings))
         self._held.enter_context(nursery().in_use())
+        self._held.enter_context(lacking.told(self._warn_of_workers))
         self._reserve = Reserve(settings.data)
         self._reserve.release_if_short()
         self.incoming = _emptied(settings.data / "incoming")  # large files while they are checked
@@ -106,8 +111,10 @@ class Platform:
         self.left_out: dict[str, str] = {}  # digests of sketches that cannot be packed, and why
         self._described: LRUCache[str, Described] = LRUCache(DESCRIBED_BYTES, getsizeof=_size)
         self._described_lock = threading.Lock()
-        self.domains = RegisteredDomains(self.database, self.files, self.trail, settings, corpus / "domains")
+        quota = DiskQuota(self.files)
+        self.domains = RegisteredDomains(self.database, self.files, self.trail, settings, corpus / "domains", quota)
         self.domains.restore_copies()
+        self.domains.sweep()
         self.catalog = Catalog(self.database)
         self.shards = Shards(
             self.database,
@@ -137,6 +144,7 @@ class Platform:
             settings,
             providers=self.providers,
             copies=self.copies,
+            quota=quota,
             published=self._after_publishing,
             changed=self._after_changing,
             packed=self.shards.packed,
@@ -167,6 +175,9 @@ class Platform:
         free = lambda: float(shutil.disk_usage(settings.data).free)  # noqa: E731
         self.metrics.gauge("disk_free_bytes", "Bytes free where the platform keeps its data.", free)
         self.metrics.gauge("left_out", "Datasets that no search sees: they cannot be packed.", lambda: len(self.left_out))
+        unconfined = "Parts of their confinement that workers go without, as far as any has worked."
+        self.metrics.gauge("not_confined", unconfined, lambda: float(len(lacking.parts or ())))
+        self._pruned = -math.inf
         self._draining = threading.Event()
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -177,6 +188,7 @@ class Platform:
         facts, is_new = self.domains.register(caller, id, version, content)
         if is_new:
             self.shards.repack(facts.digest)
+            self.start()
         return facts, is_new
 
     def accept(
@@ -184,15 +196,15 @@ class Platform:
     ) -> tuple[Dataset, bool]:
         return self.publishing.accept(caller, content, visibility=visibility, expires=expires)
 
-    def withdraw(self, caller: Caller, id: str) -> None:
+    def withdraw(self, caller: Caller, id: str, *, patience: float = PATIENCE) -> None:
         try:
-            self.publishing.withdraw(caller, id)
+            self.publishing.withdraw(caller, id, patience=patience)
         except Exception as problem:
             if not is_full(problem):
                 raise
             self._reserve.release()  # to withdraw is to write first, and what is put by is for that
             try:
-                self.publishing.withdraw(caller, id)
+                self.publishing.withdraw(caller, id, patience=patience)
             except NotFound:
                 self.publishing.tidy()  # it was begun before the disk was full
             self._reserve.put_by()
@@ -260,12 +272,20 @@ class Platform:
         """Files that were found without a row in the database."""
         return list_set_aside(self.files, most)
 
-    def restore_set_aside(self, digest: str, provider: str) -> Dataset:
-        """Publish a sketch that was set aside for the account that it is of, and for nobody else: who may see it is lost."""
-        content = take_out(self.files, digest)
+    def restore_set_aside(self, digest: str, provider: str) -> Dataset | Domain:
+        """Publish a sketch that was set aside for the account that it is of, and for nobody else: who may see it is lost.
+
+        Or register a key domain again that was, for the account that had registered it.
+        """
+        one, content = take_out(self.files, digest)
         asking = Caller(provider, frozenset({"provider"}))
-        found, _ = self.publishing.accept(asking, content, visibility="granted", restored=True)
-        self.files.delete(SET_ASIDE + sketch_file_name(digest))
+        found: Dataset | Domain
+        if one.dataset is not None:
+            found, _ = self.publishing.accept(asking, content, visibility="granted", restored=True)
+        else:
+            found, _ = self.domains.restore(asking, content)
+            self.shards.repack(digest)
+        self.files.delete(one.name)
         return found
 
     def _bring_files_in_order(self) -> None:
@@ -347,6 +367,15 @@ class Platform:
             "started": bool(self._threads) and not self.stopping,
         }
 
+    @property
+    def not_confined(self) -> list[str] | None:
+        """What of their confinement workers go without here; None while none has worked."""
+        return lacking.parts
+
+    def _warn_of_workers(self, parts: list[str]) -> None:
+        hint = "A file that takes over a worker could do more than it should: do the unit or the image forbid the calls?"
+        self.log.warning("workers are not confined here as they should be", lacking=parts, hint=hint)
+
     def _repeat(self, seconds: float, task: Callable[[], object]) -> None:
         while not self._stop.wait(seconds):
             try:
@@ -367,9 +396,9 @@ class Platform:
                 self._described.clear()
         self.searches.take_back()
 
-    def _remove_everywhere(self, digests: set[str]) -> None:
+    def _remove_everywhere(self, digests: set[str], patience: float | None) -> None:
         """Out of the shards of this server, and of those others that answer within a while."""
-        self.shards.remove(digests)
+        self.shards.remove(digests, patience=patience)
         if digests and not self.servers.wait_for_all(self.shards.revision, seconds=WITHDRAWAL_SECONDS):
             self.log.warning("a server is slow to drop what was withdrawn")
 
@@ -384,6 +413,10 @@ class Platform:
         if self.copies.fill_in(FILLED_AT_A_TIME):
             self.shards.wake()
         self.accounts.note_uses()
+        if time.monotonic() - self._pruned > PRUNE_SECONDS:
+            self._pruned = time.monotonic()
+            self.trail.prune(self.settings.trail_days)
+            self.accounts.prune(self.settings.trail_days)
 
     def _after_publishing(self) -> None:
         self.metrics.uploads.inc()
@@ -401,12 +434,12 @@ class Platform:
             return float(connection.execute(select(func.count()).select_from(datasets).where(shown)).scalar_one())
 
     def _knows(self, part: dict[str, Any]) -> bool:
-        from saibot.domains import generated_domain
+        from saibot.domains import spelled_size
         from saibot.domains.vocabularies import shipped
 
         vocabulary = shipped(part["domain"], part["version"])
         ships = vocabulary is not None and vocabulary.digest == part["digest"]
-        return ships or self.domains.known(part["digest"]) or generated_domain(part["domain"]) is not None
+        return ships or self.domains.known(part["digest"]) or spelled_size(part["domain"]) == part["size"]
 
     def _profile(self, digest: str) -> Described:
         with self._described_lock:

@@ -7,11 +7,13 @@ and by `saibot aside --restore` where none does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 
 from sqlalchemy import select
 
-from saibot.errors import InvalidInput, InvalidSketch
+from saibot.domains.file import read_domain
+from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
 from saibot.platform.domains import file_name as domain_file_name
 from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.storage.database import Database
@@ -34,15 +36,19 @@ class FilesFound:
 
 @dataclass(frozen=True)
 class SetAside:
-    """A sketch that is set aside; `dataset` is its table's name, None where the file is damaged or no sketch."""
+    """A file that is set aside: a sketch, and its table's name, or a key domain, and its id with its version (`wards@1`).
+
+    Neither where the file is damaged.
+    """
 
     name: str
     digest: str
     bytes: int
     dataset: str | None
+    domain: str | None
 
     def to_json(self) -> dict[str, str | int | None]:
-        return {"name": self.name, "digest": self.digest, "bytes": self.bytes, "dataset": self.dataset}
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -83,13 +89,13 @@ def list_set_aside(files: FileStore, most: int | None = None) -> list[SetAside]:
     return [_described(files, name) for name in sorted(files.names(SET_ASIDE))[:most]]
 
 
-def take_out(files: FileStore, digest: str) -> bytes:
-    """The bytes of a sketch that is set aside, by its digest."""
+def take_out(files: FileStore, digest: str) -> tuple[SetAside, bytes]:
+    """A sound file that is set aside, by its digest, and its bytes."""
     for one in list_set_aside(files):
-        if one.digest == digest and one.dataset is not None:
+        if one.digest == digest and (one.dataset or one.domain) is not None:
             with files.open(one.name) as file:
-                return file.read()
-    raise InvalidInput(f"no sound sketch {digest[:12]} is set aside.", hint="`saibot aside` lists those that are.")
+                return one, file.read()
+    raise InvalidInput(f"no sound file {digest[:12]} is set aside.", hint="`saibot aside` lists those that are.")
 
 
 def _described(files: FileStore, name: str) -> SetAside:
@@ -97,9 +103,12 @@ def _described(files: FileStore, name: str) -> SetAside:
         content = file.read()
     found = SKETCH_FILE.fullmatch(name.removeprefix(SET_ASIDE))
     digest = found[2] if found else name.rpartition("/")[2].partition(".")[0]
-    try:
-        sketch = read_sketch(content) if found else None
-    except InvalidSketch:
-        sketch = None
-    sound = sketch is not None and sketch.digest == digest
-    return SetAside(name, digest, len(content), sketch.header.dataset.name if sketch is not None and sound else None)
+    dataset = domain = None
+    with suppress(InvalidSketch, InvalidDomain):
+        if found:
+            sketch = read_sketch(content)
+            dataset = sketch.header.dataset.name if sketch.digest == digest else None
+        else:
+            card, _ = read_domain(content, name=digest)
+            domain = f"{card.id}@{card.version}" if card.digest == digest else None
+    return SetAside(name, digest, len(content), dataset, domain)

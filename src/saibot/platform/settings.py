@@ -45,7 +45,7 @@ class Settings(BaseSettings):
     )
     datasets_per_provider: int = Field(default=10_000, ge=1, description="Datasets that one provider may have at a time.")
     bytes_per_provider: int = Field(
-        default=20 << 30, ge=1, description="Bytes that one provider's sketches, all versions, may take."
+        default=20 << 30, ge=1, description="Bytes that one provider's sketches, all versions, and key domains may take."
     )
     domains_per_provider: int = Field(default=1_000, ge=1, description="Key domains that one provider may register.")
     keys_per_domain: int = Field(
@@ -106,6 +106,9 @@ class Settings(BaseSettings):
         description="Seconds that a server told to stop still answers, while /readyz says that it is not ready.",
     )
     result_days: float = Field(default=7, gt=0, description="Days that a search and its result are kept.")
+    trail_days: float = Field(
+        default=730, gt=0, description="Days that entries of the trail, and tokens that were revoked, are kept."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least severity logged.")
 
     @model_validator(mode="before")

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 from sqlalchemy import Connection, select, update
 
 from saibot.errors import InvalidInput
-from saibot.platform.errors import NotFound
+from saibot.platform.errors import Busy, NotFound
 from saibot.platform.jobs.heavy import heavy
 from saibot.platform.jobs.process import WorkerProcess
 from saibot.platform.logs import Log
@@ -84,6 +84,7 @@ class Shards:
         self._teacher = WorkerProcess(memory=memory)
         self._lesson = threading.Lock()  # one at a time
         self._size = 0
+        self._known_now: set[str] = set()  # digests of domains that were registered and open levels of what is packed
         self.refused: dict[str, str] = {}  # digests of sketches that no search can use, and why; since this server started
         self._before = before
         self._shared = SharedShards(database, files, folder, place=self._place) if shared else None
@@ -104,6 +105,7 @@ class Shards:
         """Everything that was published before this call is in the shards when it returns; how many were packed."""
         packed = 0
         self.keep_in_step()
+        self._repack()
         while self._shared is None or self._unpacked():
             with self._turn():
                 step = self._pack_some()
@@ -131,11 +133,15 @@ class Shards:
         return changed
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Nobody else changes the shards, here or on another server, and these are the latest."""
-        with self._lock, ExitStack() as held:
+    def _turn(self, patience: float | None = None) -> Iterator[None]:
+        """Nobody else changes the shards, here or on another server, and these are the latest. Raises Busy where others
+        would be at it for more seconds than one has `patience`."""
+        with ExitStack() as held:
+            if not self._lock.acquire(timeout=-1 if patience is None else patience):
+                raise Busy
+            held.callback(self._lock.release)
             if self._shared is not None:
-                held.enter_context(self._shared.turn())
+                held.enter_context(self._shared.turn(patience))
                 self._before()
                 try:
                     self._shared.pull()
@@ -152,11 +158,11 @@ class Shards:
         """Those of them that are in the shards here."""
         return set(CorpusIndex(self.folder).entries(digests))
 
-    def remove(self, digests: Collection[str]) -> None:
-        """Their values are in no file when this returns."""
+    def remove(self, digests: Collection[str], *, patience: float | None = None) -> None:
+        """Their values are in no file when this returns. Raises Busy where it had to wait longer than one has patience."""
         if not digests:
             return
-        with self._turn():
+        with self._turn(patience):
             try:
                 self._apply(remove=digests)
             except Exception as problem:
@@ -175,7 +181,20 @@ class Shards:
                 self._shared.sweep()  # a server that was killed may have left files of theirs behind
 
     def repack(self, domain: str) -> None:
-        """A domain of this digest became known: sketches whose key levels it opens are packed again, now with them."""
+        """A domain of this digest became known: sketches whose key levels it opens are packed again soon, now with them."""
+        self._known_now.add(domain)
+        self.wake()
+
+    def _repack(self) -> None:
+        while self._known_now:
+            domain = self._known_now.pop()
+            try:
+                self._unpack(domain)
+            except BaseException:
+                self._known_now.add(domain)
+                raise
+
+    def _unpack(self, domain: str) -> None:
         with self._database.read() as connection:
             query = select(datasets.c.number, datasets.c.digest).join(terms, terms.c.dataset == datasets.c.number)
             rows = connection.execute(query.where(terms.c.term == f"k:{domain}")).all()
@@ -185,7 +204,6 @@ class Shards:
         with self._database.write() as connection:
             for row in rows:
                 connection.execute(update(versions).where(versions.c.dataset == row.number).values(packed=False))
-        self.wake()
 
     def factors(self) -> list[FactorsEntry]:
         """The shared factors that are in use."""

@@ -62,9 +62,9 @@ class SharedShards:
         return 0 if self._mine is None else self._mine.revision
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def turn(self, patience: float | None = None) -> Iterator[None]:
         """No other server changes the shards until the block ends."""
-        with self._database.holding("shards"):
+        with self._database.holding("shards", patience=patience):
             yield
 
     def is_behind(self) -> bool:

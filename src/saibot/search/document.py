@@ -109,7 +109,7 @@ def entry_of(found: Found, target_scale: float = 1.0) -> Entry:
 
 def listed_domain(domain: KeyDomain) -> ListedDomain:
     """A domain whose id spells it out is named only; of others the keys are written down, which are public."""
-    generated = generated_domain(domain.id)
+    generated = generated_domain(domain.id, size=len(domain))
     spelled_out = generated is not None and generated.digest == domain.digest
     return ListedDomain(
         id=domain.id,

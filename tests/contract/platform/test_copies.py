@@ -8,12 +8,17 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
+from saibot.platform import Settings
+from saibot.platform.accounts import Caller
+from saibot.platform.errors import NotFound
+from saibot.platform.service import open_platform
 from saibot.platform.storage.tables import datasets, versions
 from saibot.search.corpus import Corpus
 from saibot.sketch import SigningKey, Sketch, read_sketch, signed, signer_of, write_sketch
 from tests.contract.platform.test_open_tables import shops
 from tests.contract.platform.test_signed_sketches import bound
 from tests.support.fabricating import drawn_anew, renamed
+from tests.support.serving import ADMIN
 
 
 @pytest.fixture
@@ -125,6 +130,33 @@ def test_an_earlier_version_that_is_somebody_elses_goes_with_the_original(
     owner.delete(f"/v1/datasets/{first['id']}")
     assert server.client().get(f"/v1/sketches/{hidden['digest']}").status_code == 404
     assert server.client().get(f"/v1/sketches/{second['digest']}").status_code == 200
+
+
+def test_a_platform_that_is_killed_in_a_withdrawal_withdraws_earlier_versions_of_others_at_the_next_start(
+    fresh: Settings, original: Sketch, made_sketches: dict[str, Sketch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their rows were gone, and nothing else knew: their files were set aside, where they could be published from again."""
+    owner, thief = (Caller(name, frozenset({"provider"}), f"t-{name}") for name in ("owner", "thief"))
+    platform = open_platform(fresh)
+    first, _ = platform.accept(owner, write_sketch(original))
+    hidden, _ = platform.accept(thief, write_sketch(renamed(original, "cover")))
+    second, _ = platform.accept(thief, write_sketch(renamed(drawn_anew(made_sketches["useless"]), "cover")))
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(platform.publishing, "_remove", killed)
+    with pytest.raises(KeyboardInterrupt):
+        platform.withdraw(owner, first.id)
+    platform.close()
+    platform = open_platform(fresh)
+    assert {path.stem for path in (fresh.data / "sketches").rglob("*.saibot")} == {second.digest}
+    assert platform.list_set_aside() == [] and not platform.missing_files
+    with pytest.raises(NotFound):
+        platform.open_sketch(ADMIN, hidden.digest)
+    shown = platform.show(thief, second.id)
+    assert [one["version"] for one in shown["versions"]] == [2]
+    platform.close()
 
 
 def test_a_copy_that_goes_takes_nobody_along(server: Any, verbs: Any, copied: dict[str, Any], original: Sketch) -> None:

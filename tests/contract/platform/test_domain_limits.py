@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from saibot.errors import InvalidDomain
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
 from saibot.platform.errors import Conflict, OverQuota
@@ -84,6 +85,60 @@ def test_keys_count_against_their_provider_until_they_are_removed(fresh: Setting
         platform.register_domain(caller, "other", 1, b"key\nd\ne\nf\n")
     platform.domains.remove(caller, "three", 1)
     platform.register_domain(caller, "other", 1, b"key\nd\ne\nf\n")
+    platform.close()
+
+
+def test_long_keys_take_of_the_bytes_that_a_provider_may_take_and_none_is_longer_than_keys_are(fresh: Settings) -> None:
+    """A list of one key is one key by number; a thousand of them, each as long as an upload may be, were 24 GB."""
+    long = b"key,parent\n" + b"".join(b"%03d%s,p\n" % (n, b"x" * 150) for n in range(400))
+    platform = open_platform(fresh.model_copy(update={"bytes_per_provider": 200_000, "workers": 1}))
+    caller = Caller("clinic", frozenset({"provider"}), "t")
+    for key, parent in (("x" * 201, "p"), ("a", "x" * 201), ("x" * 120_000, "p")):
+        with pytest.raises(InvalidDomain, match="more than 200 letters"):
+            platform.register_domain(caller, "long", 1, f"key,parent\n{key},{parent}\n".encode())
+    platform.register_domain(caller, "long", 1, f"key,parent\n{'x' * 200},{'é' * 200}\n".encode())
+    for version in (2, 3):
+        platform.register_domain(caller, "long", version, long.replace(b",p", b",p%d" % version))
+    with pytest.raises(OverQuota, match="200,000 bytes"):
+        platform.register_domain(caller, "long", 4, long)
+    platform.close()
+    platform = open_platform(platform.settings)  # what it takes is known after a start, too
+    with pytest.raises(OverQuota, match="200,000 bytes"):
+        platform.register_domain(caller, "long", 4, long)
+    platform.domains.remove(caller, "long", 2)
+    platform.register_domain(caller, "long", 4, long)
+    assert len([name for name in platform.files.names() if name.startswith("domains/")]) == 3
+    platform.close()
+
+
+def test_lists_of_keys_and_sketches_share_the_bytes_of_their_provider(fresh: Settings, sketches: dict[str, bytes]) -> None:
+    most = len(sketches["good"]) + 3000
+    platform = open_platform(fresh.model_copy(update={"bytes_per_provider": most}))
+    caller = Caller("clinic", frozenset({"provider"}), "t")
+    dataset, _ = platform.accept(caller, sketches["good"])
+    keys = b"key\n" + b"".join(b"%03d%s\n" % (n, b"x" * 90) for n in range(40))
+    with pytest.raises(OverQuota, match=f"{most:,} bytes"):
+        platform.register_domain(caller, "wards", 1, keys)
+    platform.withdraw(caller, dataset.id)
+    platform.register_domain(caller, "wards", 1, keys)
+    with pytest.raises(OverQuota, match=f"{most:,} bytes"):
+        platform.accept(caller, sketches["good"])
+    platform.close()
+
+
+def test_what_was_being_written_when_a_platform_was_killed_is_gone_after_a_start(fresh: Settings) -> None:
+    platform = open_platform(fresh)
+    caller = Caller("clinic", frozenset({"provider"}), "t")
+    facts, _ = platform.register_domain(caller, "wards", 1, b"key\na\nb\n")
+    platform.domains.csv(facts.digest).close()
+    platform.close()
+    folder = fresh.data / "cache" / "domains"
+    (folder / ".writing-0123456789ab").write_bytes(b"half a list")
+    (folder / "read-abcdefgh").mkdir()
+    (folder / "read-abcdefgh" / "file").write_bytes(b"half another")
+    (folder / f"{'0' * 64}.csv").write_bytes(b"key\nremoved\n")
+    platform = open_platform(fresh)
+    assert [path.name for path in folder.iterdir()] == [f"{facts.digest}.csv"]
     platform.close()
 
 

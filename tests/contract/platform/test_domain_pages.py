@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from saibot.domains import KeyDomain
 from saibot.platform import Settings
 from saibot.search.shared_factors import read_factors
 from saibot.sketch import write_sketch
@@ -139,3 +140,17 @@ def test_lists_that_ship_are_there_as_csv_and_name_coarser_and_finer_ones(server
     assert len(rows) == 57 and {"key": "TX", "fips": "48"} in rows
     assert 'href="/domains/us-state"' in server.client().get("/domains/us-county-fips").text
     assert server.client().get("/lists/no-such-list.csv").status_code == 404
+
+
+def test_nobody_has_a_long_list_made_by_asking_for_its_page(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of these, which anybody can make up, took a third of a second; one that a sketch has is told by the sketch."""
+    made: list[int] = []
+    before = KeyDomain.__post_init__
+    monkeypatch.setattr(KeyDomain, "__post_init__", lambda one: (made.append(len(one.values)), before(one))[1])
+    for id in ("dates:1900-01-01:2440-01-01", "range:made-up:1:200000", "months:0001-01:9999-12"):
+        assert server.client().get(f"/domains/{id}").status_code == 404
+    assert not made
+    for _ in range(2):
+        words = text(server.client().get("/domains/dates:2013-01-01:2013-12-31"))
+        assert "days of 2013" in words and "2013-01-01" in words
+    assert made.count(365) <= 2, "once to name it, and once for its first keys"

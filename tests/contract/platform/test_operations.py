@@ -12,8 +12,12 @@ from typing import Any
 
 import pytest
 
-from saibot.platform import Settings
+from saibot.platform import Settings, service
+from saibot.platform.jobs import process
+from saibot.platform.jobs.lacking import Lacking
 from saibot.platform.jobs.process import WorkerProcess
+from saibot.platform.jobs.process import _said as said_by_workers
+from saibot.platform.reading import read_elsewhere
 
 
 @pytest.fixture
@@ -23,7 +27,9 @@ def alone(fresh: Settings, start_in_process: Any) -> Iterator[Any]:
 
 def test_readiness_looks_at_storage(alone: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     client = alone.client()
-    assert client.get("/readyz").json() == {
+    document = client.get("/readyz").json()
+    document.pop("not_confined")  # as workers of this process have said, if there were any
+    assert document == {
         "status": "ready",
         "parts": {"database": True, "space": True, "files": True, "lease": True, "started": True},
     }
@@ -31,6 +37,37 @@ def test_readiness_looks_at_storage(alone: Any, monkeypatch: pytest.MonkeyPatch)
     answer = client.get("/readyz")
     assert answer.status_code == 503 and answer.json()["parts"]["files"] is False
     assert client.get("/healthz").status_code == 200
+
+
+@pytest.mark.parametrize("part", ["files", "calls"])
+def test_whoever_runs_it_hears_of_workers_that_are_not_confined(
+    alone: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, part: str
+) -> None:
+    """Workers of any kind: the one that reads large files, too, as under a unit that lets no rules over files be made."""
+    known = Lacking()
+    monkeypatch.setattr(process, "lacking", known)
+    monkeypatch.setattr(service, "lacking", known)
+    platform, client = alone.app.state.platform, alone.client()
+    said: list[dict[str, Any]] = []
+    monkeypatch.setattr(platform.log, "warning", lambda words, **facts: said.append(facts))
+    assert client.get("/readyz").json()["not_confined"] is None
+    assert "saibot_not_confined 0.0" in client.get("/metrics").text
+    (tmp_path / "keys.csv").write_text("key\na\n")
+    with known.told(platform._warn_of_workers), monkeypatch.context() as patches:
+        read_elsewhere(tmp_path / "keys.csv", "keys", id="letters", version=1, most=10)
+        assert client.get("/readyz").json()["not_confined"] == [] and not said
+        patches.setattr(process, "_said", lambda line: _as_if_without(part, *said_by_workers(line)))
+        for _ in range(2):
+            read_elsewhere(tmp_path / "keys.csv", "keys", id="letters", version=1, most=10)
+    read_elsewhere(tmp_path / "keys.csv", "keys", id="letters", version=1, most=10)  # one that says that all is well
+    answer = client.get("/readyz")
+    assert answer.status_code == 200 and answer.json()["not_confined"] == [part]
+    assert "saibot_not_confined 1.0" in client.get("/metrics").text
+    assert [facts["lacking"] for facts in said] == [[part]]
+
+
+def _as_if_without(part: str, kind: str | None, message: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    return kind, {"not_confined": [part, "\x1b[2J"]} if kind == "not_confined" else message
 
 
 def test_numbers_tell_of_queue_processes_and_disk(alone: Any) -> None:

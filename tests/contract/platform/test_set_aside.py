@@ -15,6 +15,7 @@ from saibot.platform.backup import backup
 from saibot.platform.service import open_platform
 from saibot.platform.storage.unavailable import StorageAway
 from tests.support.serving import ADMIN
+from tests.support.shell import run
 
 PROVIDER = "clinic"
 
@@ -63,6 +64,35 @@ def test_a_start_on_an_older_database_keeps_every_sketch_and_the_right_one_gets_
     assert platform.list_set_aside() == [] and platform.missing_files == 0
     with platform.open_sketch(ADMIN, digests[1]) as file:
         assert file.read()
+    platform.close()
+
+
+def test_a_key_domain_that_was_set_aside_is_registered_again_for_whoever_had_it(fresh: Settings, tmp_path: Path) -> None:
+    open_platform(fresh).close()
+    before = tmp_path / "before"
+    before.mkdir()
+    for path in fresh.data.glob("saibot.db*"):
+        shutil.copy(path, before / path.name)
+    platform = open_platform(fresh)
+    caller = Caller(PROVIDER, frozenset({"provider"}), "t")
+    wards, _ = platform.register_domain(caller, "wards", 3, b"key,town\na,x\nb,y\n")
+    with platform.domains.csv(wards.digest) as file:
+        keys = file.read()
+    platform.close()
+    for path in fresh.data.glob("saibot.db*"):
+        path.unlink()
+    for path in before.iterdir():
+        shutil.copy(path, fresh.data / path.name)
+    listed = run("aside", "--data", fresh.data, cwd=tmp_path).stdout
+    assert "wards@3" in listed and wards.digest in listed
+    told = run("aside", "--data", fresh.data, "--restore", wards.digest, "--provider", PROVIDER, cwd=tmp_path)
+    assert "wards version 3 is registered again" in told.stdout, told.stderr
+    platform = open_platform(fresh)
+    again = platform.domains.show("wards", 3)
+    assert (again.digest, again.provider, again.levels) == (wards.digest, PROVIDER, wards.levels)
+    with platform.domains.csv(wards.digest) as file:
+        assert file.read() == keys
+    assert platform.list_set_aside() == [] and platform.domains.registry.entry(wards.digest) is not None
     platform.close()
 
 

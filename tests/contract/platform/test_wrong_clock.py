@@ -166,7 +166,7 @@ def test_what_could_not_be_taken_out_of_the_shards_when_it_expired_is_taken_out_
     platform.accept(PROVIDER, sketches["good"], expires=in_ten_days())
     platform.shards.catch_up()
 
-    def fail(digests: set[str]) -> None:
+    def fail(digests: set[str], patience: float | None) -> None:
         raise OSError("the store is away")
 
     with clock_ahead(11):

@@ -15,12 +15,13 @@ RICH = KeyDomain.of("schools", ["a", "b"], parents={"town": ["x", "y"]})
 class Named:
     domain: str
     version: int
+    size: int
     digest: str
     keys_digest: str
 
 
 def named(domain: KeyDomain) -> Named:
-    return Named(domain.id, domain.version, domain.digest, domain.keys_digest)
+    return Named(domain.id, domain.version, len(domain), domain.digest, domain.keys_digest)
 
 
 def test_the_very_domain_goes_before_another_one_with_the_same_keys() -> None:
@@ -32,7 +33,8 @@ def test_the_very_domain_goes_before_another_one_with_the_same_keys() -> None:
 def test_an_id_that_spells_its_keys_out_needs_nobody_but_must_tell_the_truth() -> None:
     months = KeyDomain.of_range(1, 12)
     assert KnownDomains.of().find(named(months)) == months
-    assert KnownDomains.of().find(replace(named(PLAIN), domain="range:1:12")) is None
+    for told in (len(PLAIN), 12):
+        assert KnownDomains.of().find(replace(named(PLAIN), domain="range:1:12", size=told)) is None
 
 
 def test_what_is_given_goes_before_the_registry_and_a_damaged_file_is_no_source(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from sqlalchemy import select, update
 
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
-from saibot.platform.errors import NotSignedIn, Unusable
+from saibot.platform.clock import now
+from saibot.platform.errors import NotSignedIn, OverQuota, Unusable
 from saibot.platform.service import Platform
 from saibot.platform.storage.tables import tokens
 from tests.support.serving import ADMIN
@@ -90,3 +91,36 @@ def test_whoever_is_no_admin_ends_a_stolen_token_where_no_admin_is_left(platform
     platform.accounts.revoke(caller, made.id)
     with pytest.raises(NotSignedIn, match="revoked"):
         platform.accounts.caller_of(made.token)
+
+
+def test_tokens_made_and_revoked_in_a_loop_are_not_without_end(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("saibot.platform.accounts.TOKENS_A_DAY", 5)
+    own = platform.accounts.caller_of(platform.accounts.create(ADMIN, "clinic", ["provider"]).token)
+    made = []
+    for _ in range(5):
+        made.append(platform.accounts.create(own, None, ["provider"]).id)
+        platform.accounts.revoke(own, made[-1])
+    with pytest.raises(OverQuota, match="5 tokens since yesterday"):
+        platform.accounts.create(own, None, ["provider"])
+    assert platform.accounts.create(ADMIN, "clinic", ["provider"]).id, "an admin may"
+
+
+def test_revoked_tokens_go_after_a_while_but_none_of_admins_and_revocations_are_heard_of_all_the_same(
+    platform: Platform,
+) -> None:
+    accounts, long_ago = platform.accounts, {"revoked": "2000-01-01T00:00:00.000000Z"}
+    old, kept, later = (accounts.create(ADMIN, "clinic", ["provider"]) for _ in range(3))
+    admin = accounts.create(ADMIN, "second", ["admin", "provider"])
+    with platform.database.write() as connection:
+        connection.execute(update(tokens).where(tokens.c.id.in_([old.id, admin.id])).values(long_ago))
+    accounts.revoke(ADMIN, kept.id)
+    accounts.hear_of_revocations()
+    accounts.caller_of(later.token)
+    platform.tidy()
+    left = {token.id for token in accounts.list(ADMIN, None, 100).items}
+    assert old.id not in left and {kept.id, later.id, admin.id} <= left
+    with platform.database.write() as connection:  # another server revokes one: as many are revoked as were before
+        connection.execute(update(tokens).where(tokens.c.id == later.id).values(revoked=now()))
+    accounts.hear_of_revocations()
+    with pytest.raises(NotSignedIn, match="revoked"):
+        accounts.caller_of(later.token)

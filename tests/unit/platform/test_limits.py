@@ -61,6 +61,20 @@ def test_pages_and_the_http_interface_count_against_one_bucket(settings: Setting
     platform.close()
 
 
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz"])
+def test_whoever_watches_the_platform_may_do_so_as_often_as_others_read_and_beside_them(
+    settings: Settings, path: str
+) -> None:
+    platform = Platform(settings.model_copy(update={"read_rate": 0.001, "read_burst": 3}))
+    with running(app_of(platform)) as transport:
+        anybody = httpx.Client(transport=transport, base_url="http://platform.example")
+        assert [anybody.get("/v1/domains").status_code for _ in range(4)] == [200, 200, 200, 429]
+        answers = [anybody.get(path) for _ in range(4)]
+        assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+        assert int(answers[-1].headers["retry-after"]) > 0
+    platform.close()
+
+
 def test_callers_who_have_gone_are_forgotten(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("saibot.platform.limits.MOST_CALLERS", 50)
     clock = [0.0]

@@ -93,7 +93,7 @@ def test_a_domain_that_is_registered_later_opens_the_levels_of_what_is_there(
     part = read_sketch(named("a")).header.key.parts[0]  # type: ignore[union-attr]
     days = generated_domain(part.domain)
     assert days is not None
-    monkeypatch.setattr("saibot.domains.finding.generated_domain", lambda id: None)  # as if its id did not spell it out
+    monkeypatch.setattr("saibot.domains.finding.generated_domain", lambda id, **_: None)  # as if its id did not spell it out
     platform.accept(provider, named("a"))
     platform.shards.catch_up()
     before = values(platform)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
+from datetime import datetime, tzinfo
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import delete, event, select
 from sqlalchemy.exc import OperationalError
 
-from saibot.platform import Settings, audit_log
+from saibot.platform import Settings, audit_log, clock
 from saibot.platform.accounts import NOBODY, Caller
 from saibot.platform.audit_log import Trail
 from saibot.platform.errors import NotAllowed
@@ -178,3 +179,28 @@ def test_whoever_flushes_waits_for_what_another_has_begun_to_write(
     first.join(10)
     second.join(10)
     assert sums(platform)["who", "download", "sketch"] == 1
+
+
+def test_entries_go_when_they_are_old_and_few_at_a_time(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing ever did: whoever made tokens and revoked them in a loop filled the table."""
+    with platform.database.write() as connection:
+        connection.execute(delete(trail))
+        for day in range(1, 31):
+            at(f"2020-01-{day:02}T00:00:00.000000Z", monkeypatch)
+            for _ in range(10):
+                platform.trail.note(connection, "clinic", "create token", "t1", {})
+        monkeypatch.undo()
+        platform.trail.note(connection, "clinic", "publish", "d1", {})
+    assert platform.trail.prune(1e5) == 0
+    monkeypatch.setattr(clock, "datetime", _TheFifteenth)
+    assert platform.trail.prune(10, most=30) == 30 and platform.trail.prune(10) == 10, "those of four days"
+    monkeypatch.undo()
+    platform.tidy()
+    left = platform.trail.list(ADMIN, None, 200).items
+    assert [one["action"] for one in left] == ["publish"]
+
+
+class _TheFifteenth(datetime):
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return datetime(2020, 1, 15, tzinfo=tz)

@@ -46,6 +46,7 @@ def app_of(platform: Platform) -> FastAPI:
     app.state.platform = platform
     app.state.large, app.state.shown = Shares(1), Shares(1)  # large files that are taken in, and that are shown
     app.state.bodies = Shares(BODIES)
+    app.state.lists, app.state.leaving = Shares(1), Shares(1)  # lists of keys that are written as CSV; what is withdrawn
     errors.add_to(app)
     app.add_middleware(Guard, platform=platform)
     for module in (tokens, providers, domains, datasets, enquiries, factors, searches, operations):

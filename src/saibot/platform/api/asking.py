@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Query, Request
@@ -13,8 +15,9 @@ from starlette.requests import ClientDisconnect
 
 from saibot.platform.accounts import NOBODY, Caller
 from saibot.platform.api.shares import Shares
-from saibot.platform.errors import NotSignedIn, TooLarge, Unusable
+from saibot.platform.errors import Busy, NotSignedIn, TooLarge, Unusable
 from saibot.platform.limits import Kind, network_of
+from saibot.platform.reading import PATIENCE
 from saibot.platform.service import Platform
 
 DOCUMENT_BYTES = 64 << 10  # of JSON documents; sketches have a limit of their own
@@ -84,6 +87,19 @@ async def reading(request: Request, here: Platform, caller: Caller, id: str, wor
     address = network_of(request.client.host) if request.client else ""
     async with shown.of(f"account {caller.name}" if caller.signed_in else f"address {address}"), shown.of("everybody"):
         return await run_in_threadpool(work)
+
+
+@asynccontextmanager
+async def turn(shares: Shares, *names: str) -> AsyncIterator[None]:
+    """A turn at work that others wait for as well, where they hold no thread. Raises Busy where it does not come soon."""
+    async with AsyncExitStack() as held:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                for name in names:
+                    await held.enter_async_context(shares.of(name))
+        except TimeoutError:
+            raise Busy from None
+        yield
 
 
 async def receive(

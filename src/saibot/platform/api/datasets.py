@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
@@ -18,12 +19,13 @@ from saibot.platform.api.answers import (
     page_answer,
     page_of_texts,
 )
-from saibot.platform.api.asking import Asking, Cursor, Here, Limit, document_of, reading
+from saibot.platform.api.asking import Asking, Cursor, Here, Limit, document_of, reading, turn
 from saibot.platform.api.tokens import SECURED
 from saibot.platform.api.uploads import upload_of
 from saibot.platform.catalog import SORTS, Filter, Sort
-from saibot.platform.errors import WrongMediaType
+from saibot.platform.errors import Busy, WrongMediaType
 from saibot.platform.pagination import read_cursor
+from saibot.platform.publishing import PATIENCE
 from saibot.platform.validation import MAGIC, PRIVATIZE
 from saibot.sketch import SUFFIX
 from saibot.wire import About, Dataset, Related, ShownDataset
@@ -162,9 +164,16 @@ async def describe(request: Request, caller: Asking, here: Here, id: DatasetId) 
     responses=documented({204: None}, 403, 404),
     openapi_extra=SECURED,
 )
-def withdraw(caller: Asking, here: Here, id: DatasetId) -> Response:
-    """When this has answered, its data is in no file of the platform any more."""
-    here.withdraw(caller, id)
+async def withdraw(request: Request, caller: Asking, here: Here, id: DatasetId) -> Response:
+    """When this has answered, its data is in no file of the platform any more. 503: it is in no list; its files follow."""
+    await run_in_threadpool(here.publishing.check_may_withdraw, caller, id)
+    async with AsyncExitStack() as held:
+        patience = PATIENCE
+        try:
+            await held.enter_async_context(turn(request.app.state.leaving, "everybody"))
+        except Busy:
+            patience = 0.0  # it leaves all lists nevertheless
+        await run_in_threadpool(here.withdraw, caller, id, patience=patience)
     return Response(status_code=204)
 
 

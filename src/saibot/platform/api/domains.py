@@ -10,7 +10,7 @@ from fastapi.responses import Response
 
 from saibot.platform.api import schemas
 from saibot.platform.api.answers import documented, file_answer, is_unchanged, json_answer, page_answer
-from saibot.platform.api.asking import Asking, Cursor, Here, Limit
+from saibot.platform.api.asking import Asking, Cursor, Here, Limit, turn
 from saibot.platform.api.tokens import SECURED
 from saibot.platform.api.uploads import upload_of
 from saibot.platform.domains import ID
@@ -62,12 +62,16 @@ def show(caller: Asking, here: Here, id: DomainId, version: VersionNumber) -> Re
     response_class=Response,
     responses=documented({}, 404, extra=_KEYS),
 )
-def file(request: Request, caller: Asking, here: Here, id: DomainId, version: VersionNumber) -> Response:
-    facts = here.domains.show(id, version)
+async def file(request: Request, caller: Asking, here: Here, id: DomainId, version: VersionNumber) -> Response:
+    facts = await run_in_threadpool(here.domains.show, id, version)
     headers = {"ETag": f'"{facts.digest}"', "Cache-Control": "public, max-age=3600"}
     if is_unchanged(request, facts.digest):
         return Response(status_code=304, headers=headers)
-    keys = here.domains.file(id, version).open("rb")
+    keys = await run_in_threadpool(here.domains.made_csv, facts.digest)
+    if keys is None:
+        long = await run_in_threadpool(here.domains.takes_long, facts.digest)
+        async with turn(request.app.state.lists, facts.digest, *(["everybody"] if long else [])):
+            keys = await run_in_threadpool(here.domains.csv, facts.digest)
     return file_answer(request, keys, etag=facts.digest, media_type="text/csv", name=f"{id}-{version}.csv", headers=headers)
 
 

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from saibot.errors import SaibotError
 from saibot.platform.api.answers import json_answer
-from saibot.platform.errors import TooManyRequests, error_document, status_of
+from saibot.platform.errors import Busy, TooManyRequests, error_document, status_of
 
 _KNOWN = {
     400: ("bad_request", "the request cannot be read.", "Send it as /docs describes."),
@@ -32,7 +32,7 @@ async def _refused(request: Request, problem: Exception) -> Response:
     assert isinstance(problem, SaibotError)
     headers = {}
     status = status_of(problem)
-    if isinstance(problem, TooManyRequests):
+    if isinstance(problem, TooManyRequests | Busy):
         headers["Retry-After"] = str(problem.retry_after)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"

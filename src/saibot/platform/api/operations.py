@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
 from saibot import __version__
+from saibot.platform.accounts import NOBODY
 from saibot.platform.api import schemas
 from saibot.platform.api.answers import documented, json_answer, page_answer
-from saibot.platform.api.asking import Asking, Cursor, Here, Limit
+from saibot.platform.api.asking import Asking, Cursor, Here, Limit, platform_of
 from saibot.platform.api.tokens import SECURED
 from saibot.platform.metrics import CONTENT_TYPE
 from saibot.platform.pagination import read_cursor
 
 router = APIRouter(prefix="/v1", tags=["operations"])
 SINCE = r"^\d{4}-\d{2}-\d{2}(T\d{2}(:\d{2}(:\d{2}(\.\d{1,6})?)?)?Z?)?$"
-plain_router = APIRouter(tags=["operations"])
+
+
+async def not_too_often(request: Request) -> None:
+    """Counted by address: these need no account, and look at storage."""
+    here = await platform_of(request)
+    here.limits.spend(NOBODY, request.client.host if request.client else None, "probe")
+
+
+plain_router = APIRouter(
+    tags=["operations"], dependencies=[Depends(not_too_often)], responses={429: {"model": schemas.Error}}
+)
 
 
 @router.get(
@@ -58,7 +69,8 @@ def healthz(here: Here) -> Response:
 def readyz(here: Here) -> Response:
     parts = here.ready()
     well = all(parts.values())
-    return json_answer({"status": "ready" if well else "not ready", "parts": parts}, 200 if well else 503)
+    document = {"status": "ready" if well else "not ready", "parts": parts, "not_confined": here.not_confined}
+    return json_answer(document, 200 if well else 503)
 
 
 @plain_router.get(

@@ -127,3 +127,6 @@ class Health(Shape):
 class Ready(Shape):
     status: Literal["ready", "not ready"]
     parts: dict[str, bool]
+    not_confined: list[str] | None = Field(
+        description="What of their confinement workers go without: `powers`, `files`, `calls`. Null while none has worked."
+    )

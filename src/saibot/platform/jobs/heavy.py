@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from saibot.platform.errors import Busy
 from saibot.platform.jobs.process import Outcome, WorkerProcess
 
 MEMORY = 4 << 30
@@ -23,10 +24,24 @@ class HeavyProcess:
         self._worker = WorkerProcess(memory=MEMORY)
         self._lock = threading.Lock()
 
-    def run(self, task: dict[str, Any], *, seconds: float, cancelled: Callable[[], bool] = lambda: False) -> Outcome:
-        """How it ended. One that dies, or takes too long, leaves nothing of the process behind."""
-        with self._lock:
+    def run(
+        self,
+        task: dict[str, Any],
+        *,
+        seconds: float,
+        cancelled: Callable[[], bool] = lambda: False,
+        patience: float | None = None,
+    ) -> Outcome:
+        """How it ended. One that dies, or takes too long, leaves nothing of the process behind.
+
+        Raises Busy where another task would be at it for more seconds than one has `patience`: packing may take 30 minutes.
+        """
+        if not self._lock.acquire(timeout=-1 if patience is None else patience):
+            raise Busy
+        try:
             return self._worker.run(task, progress=lambda *_: None, cancelled=cancelled, seconds=seconds)
+        finally:
+            self._lock.release()
 
     def stop(self) -> None:
         with self._lock:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Literal
 
+from saibot.platform.jobs.lacking import lacking
 from saibot.platform.jobs.nursery import Child, GivenUp, nursery
 
 LOOK_SECONDS = 0.05
@@ -44,7 +45,6 @@ class WorkerProcess:
         self._buffer = b""
         self.tasks = 0
         self.last_used = time.monotonic()
-        self.not_confined: list[str] = []  # what the system does not do to confine it, as far as is known
 
     @property
     def pid(self) -> int | None:
@@ -94,7 +94,7 @@ class WorkerProcess:
             self.stop()
             return Outcome("failed", _broken({}))
         if kind == "not_confined":
-            self.not_confined = [_one_line(part) for part in message["not_confined"]]
+            lacking.heard(message["not_confined"])
         elif kind == "stage":
             part = message["part"]
             progress(_one_line(message["stage"]), None if part is None else min(max(float(part), 0.0), 1.0))

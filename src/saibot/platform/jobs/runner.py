@@ -47,7 +47,6 @@ class Runner:
         self._searches, self._shards, self._catalog, self._log = searches, shards, catalog, log
         self._providers = providers
         self._seconds = seconds
-        self._has_warned = False
         self._full = threading.Event()
         self._stopped = threading.Event()
         self._number = workers
@@ -170,9 +169,6 @@ class Runner:
             return time.monotonic() - started
 
         outcome = worker.run(task, progress=progress, cancelled=cancelled, seconds=self._seconds, give_way=give_way)
-        if worker.not_confined and not self._has_warned:
-            self._has_warned = True
-            self._log.warning("workers are not confined here as they should be", lacking=worker.not_confined)
         return None if outcome.status == "cancelled" and stopping else outcome
 
     def _rest(self, worker: WorkerProcess) -> None:

@@ -107,7 +107,7 @@ def work(stdin: int, stdout: int, *, memory: int | None) -> NoReturn:
     waiting: queue.Queue[str] = queue.Queue()
     waiting.put(first)
     lacking = _confine_itself(json.loads(first))  # before there is a second thread
-    if lacking:
+    if lacking is not None:
         _say(answers, {"not_confined": lacking})
     threading.Thread(target=_listen, args=(waiting,), daemon=True).start()
     while True:
@@ -148,9 +148,9 @@ def _limit_processor(seconds: float, *, for_good: bool) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (most, most if for_good else resource.RLIM_INFINITY))
 
 
-def _confine_itself(task: dict[str, Any]) -> list[str]:
+def _confine_itself(task: dict[str, Any]) -> list[str] | None:
     """To the folders of its task; what of it the system does not do. One that searches on a GPU or a cluster talks to
-    devices and other machines."""
+    devices and other machines, and is not confined at all: None."""
     if "read" in task:
         facts = task["read"]
         resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
@@ -158,7 +158,7 @@ def _confine_itself(task: dict[str, Any]) -> list[str]:
     if "pack" in task or "learn" in task:
         return confine(looks_at=[], changes=[(task.get("pack") or task["learn"])["folder"]])
     if task["on"]["engine"] == "spark" or (task["on"]["engine"] != "threads" and _may_have_gpu()):
-        return []
+        return None
     return confine(looks_at=[task["corpus"]], changes=[task["folder"]])
 
 

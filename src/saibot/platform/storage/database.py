@@ -15,13 +15,16 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from saibot.errors import InvalidInput
 from saibot.extras import how_to_install
 from saibot.platform.clock import seconds_now
+from saibot.platform.errors import Busy
+from saibot.platform.storage.named_locks import NamedLocks
 
 WAIT_SECONDS = 30
+_LOCK_NOT_AVAILABLE = "55P03"  # as Postgres numbers it
 CONNECTIONS = 24  # kept open: more than the threads that answer requests, so that none waits for one
 
 
@@ -31,7 +34,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self.engine = _engine(url)
         self._one_writer = threading.RLock() if self.is_sqlite else None
-        self._one_holder = threading.RLock() if self.is_sqlite else None
+        self._held = NamedLocks() if self.is_sqlite else None
 
     @property
     def is_sqlite(self) -> bool:
@@ -69,14 +72,23 @@ class Database:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
 
     @contextmanager
-    def holding(self, *names: str) -> Iterator[None]:
-        """The same over several transactions. Raises at the end where the database let go of the names meanwhile."""
-        if self._one_holder is not None:
-            with self._one_holder:
+    def holding(self, *names: str, patience: float | None = None) -> Iterator[None]:
+        """The same over several transactions. Raises at the end where the database let go of the names meanwhile, and Busy
+        where others would not do so for more seconds than one has `patience`."""
+        if self._held is not None:
+            with self._held.holding(names, patience=patience):
                 yield
             return
         with self.engine.begin() as connection:
-            self.alone(connection, *names)
+            if patience is not None:
+                limit = {"limit": f"{max(round(1000 * patience), 1)}ms"}
+                connection.execute(text("SELECT set_config('lock_timeout', :limit, true)"), limit)
+            try:
+                self.alone(connection, *names)
+            except DBAPIError as problem:
+                if getattr(problem.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE:
+                    raise
+                raise Busy from None
             yield
             connection.execute(text("SELECT 1"))
 

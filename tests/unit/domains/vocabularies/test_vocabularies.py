@@ -26,7 +26,7 @@ class Named:
     """A domain as a sketch's header names it."""
 
     def __init__(self, domain: KeyDomain, **changed: object) -> None:
-        self.domain, self.version = domain.id, domain.version
+        self.domain, self.version, self.size = domain.id, domain.version, len(domain)
         self.digest, self.keys_digest = domain.digest, domain.keys_digest
         vars(self).update(changed)
 

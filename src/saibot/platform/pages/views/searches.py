@@ -78,6 +78,7 @@ def show(visit: Visit) -> Response:
         search=search,
         over=search.over,
         own=own,
+        may_stop=own or visit.caller.has("admin"),
         days=visit.platform.settings.result_days,
     )
 
