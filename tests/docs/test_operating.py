@@ -22,7 +22,8 @@ def test_every_setting_that_is_named_exists(name: tuple[str, str]) -> None:
 
 def test_the_metrics_that_are_named_are_those_there_are() -> None:
     metrics = Metrics()
-    metrics.gauge("datasets", "", lambda: 0.0)
+    for name in ("datasets", "not_confined"):
+        metrics.gauge(name, "", lambda: 0.0)
     there = set(re.findall(r"^# TYPE (\w+) (?:counter|gauge|histogram)$", metrics.text().decode(), flags=re.MULTILINE))
     named = set(re.findall(r"`(saibot_\w+)", TEXT))
     assert named == {name for name in there if not name.endswith("_created")}
