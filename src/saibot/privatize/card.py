@@ -16,6 +16,7 @@ from pydantic import (
     ConfigDict,
     Field,
     FiniteFloat,
+    StringConstraints,
     ValidationError,
     field_validator,
     model_validator,
@@ -28,6 +29,8 @@ from saibot.privacy.budget import Budget, exact_decimal
 from saibot.privacy.neighbours import Neighbours
 from saibot.privatize.blanks import unfilled
 from saibot.sketch.header import LARGEST, SCALES, Label, Name, Short, Text
+
+ColumnName = Annotated[str, StringConstraints(min_length=1, max_length=200)]  # of the table, which no sketch tells
 
 
 class CardPart(BaseModel):
@@ -46,7 +49,7 @@ class DatasetFacts(CardPart):
     individual: Text = "one row"
     neighbours: Neighbours | None = None
     rows_per_individual: int = Field(default=1, ge=1, le=1000)
-    id: Label | None = None
+    id: ColumnName | None = None
     max_rows: int | None = Field(default=None, ge=1, le=1 << 40)
 
     @model_validator(mode="after")
@@ -111,7 +114,7 @@ LOGARITHMS = (1e-6, 2e12)  # what bounds of a logarithm may lie between: within 
 class FeatureFacts(CardPart):
     """[features.NAME]: a numeric column with bounds, or a categorical one with levels."""
 
-    column: Label | None = None
+    column: ColumnName | None = None
     bounds: tuple[FiniteFloat, FiniteFloat] | BoughtBounds | None = None
     levels: tuple[str, ...] | None = None
     unit: Short = ""
@@ -196,7 +199,7 @@ class DomainFacts(CardPart):
 class KeyFacts(CardPart):
     """[keys.NAME]: a column with its domain, or the combination of other keys."""
 
-    column: Label | None = None
+    column: ColumnName | None = None
     domain: DomainFacts | None = None
     levels: tuple[Label, ...] = ()
     parts: tuple[Label, ...] | None = None

@@ -14,6 +14,7 @@ from saibot.privatize.card_text import toml_key, toml_text
 from saibot.privatize.heading import read_names
 from saibot.privatize.read import open_table
 from saibot.privatize.text_file import is_text_file
+from saibot.sketch.header import COMMANDING
 
 
 def card_template(table: Path, *, header_is_names: bool = False) -> str:
@@ -95,10 +96,10 @@ def _typed(table: Path) -> list[str]:
 
 
 def feature_labels(columns: list[str]) -> dict[str, str]:
-    """For every column the name of its feature, which has no mark of the algebra in it."""
+    """For every column the name of its feature, which has no mark of the algebra in it and commands no terminal."""
     labels: dict[str, str] = {}
     for column in columns:
-        label = re.sub(r"[*:=]", "_", column) if column != "1" else "column_1"
+        label = re.sub(rf"[*:={COMMANDING}]", "_", column) if column != "1" else "column_1"
         while label in labels.values() or (label != column and label in columns):
             label += "_"
         labels[column] = label

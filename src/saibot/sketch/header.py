@@ -37,8 +37,9 @@ ADDED_BY_2: Final = frozenset({"types", "open", "source", "account", "spent", "s
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 Text = Annotated[str, StringConstraints(max_length=2000)]
-# Nothing that commands a terminal. Heads of tables have tabs and line ends in them: whoever shows a label makes it one line.
-Label = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+$")]
+# What commands a terminal. Heads of tables have tabs and line ends in them: whoever shows a label makes it one line.
+COMMANDING: Final = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
+Label = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=rf"^[^{COMMANDING}]+$")]
 Hex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Whole = Annotated[int, Field(ge=0, lt=2**63)]  # what databases and columns of integers can hold
 Counting = Annotated[int, Field(ge=1, lt=2**63)]

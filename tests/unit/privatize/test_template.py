@@ -137,7 +137,7 @@ def test_a_text_file_without_a_heading_gives_no_template_unless_somebody_vouches
     assert "# 4711 = { bounds" in card_template(path, header_is_names=True)
 
 
-NAMES = ["a\nb", 'quote"', "back\\slash", "tab\there", "1", "del\x7f", "x*y", "dotted.name", "# no"]
+NAMES = ["a\nb", 'quote"', "back\\slash", "tab\there", "1", "del\x7f", "x*y", "dotted.name", "# no", "\x1b[2J"]
 
 
 @pytest.mark.parametrize("name", NAMES)
