@@ -81,7 +81,7 @@ def test_no_text_of_a_sketch_may_command_a_terminal_or_turn_around(
         forged(content, features=(weights, *sketch.header.features[1:])),
         write_sketch(other_keys),
     ):
-        with pytest.raises(Unusable, match="control characters|header is not valid"):
+        with pytest.raises(Unusable, match=r"control characters|header is not valid"):
             platform.accept(provider, bad)
     platform.accept(provider, content)
 
