@@ -59,7 +59,7 @@ $(SPARK)/.ready: constraints.txt
 	@$(BIN)/python $(PIP) --target $(SPARK) pyspark -c constraints.txt
 	@touch $@
 
-kills: $(READY) ## kill a platform 500 times on SQLite and on Postgres, with other faults, taken up where it was stopped (build/kills); then migrations
+kills: $(READY) ## kill a platform 500 times on SQLite and on Postgres, with full disks and other faults, taken up where it was stopped (build/kills); then migrations
 	@$(BIN)/python -m tests.campaigns.kills --kills 500 --state build/kills/sqlite
 	@$(BIN)/python -m tests.campaigns.kills --kills 500 --state build/kills/postgres --postgres
 	@$(BIN)/python -m tests.campaigns.migrations --kills 100

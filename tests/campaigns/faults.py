@@ -1,17 +1,21 @@
-"""Faults beside kills: a clock that is ahead, a log of the database whose end is torn, tables of a later version."""
+"""Faults beside kills: a clock that is ahead, a full disk, a log whose end is torn, tables of a later version."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
 from saibot.platform import backup, clock
 from saibot.platform.storage import migrate
+
+DISK_SIZE = "128M"
+FILLER = "filler"
 
 
 @contextmanager
@@ -28,6 +32,41 @@ def clock_ahead(days: float) -> Iterator[None]:
         yield
     finally:
         clock.datetime = was  # type: ignore[misc]
+
+
+@contextmanager
+def small_disk(state: Path) -> Iterator[Path | None]:
+    """A disk of its own, in a file, so that what is on it is there the next time; None where nothing may be mounted."""
+    image, place = state / "disk.img", state / "disk"
+    place.mkdir(parents=True, exist_ok=True)
+    if not place.is_mount():
+        made = image.exists() or (_done("truncate", "-s", DISK_SIZE, str(image)) and _done("mkfs.ext4", "-q", str(image)))
+        if not made or not _done("mount", "-o", "loop", str(image), str(place)):
+            image.unlink(missing_ok=True)
+            yield None
+            return
+    try:
+        empty(place)
+        yield place
+    finally:
+        _done("umount", "-l", str(place))
+
+
+def _done(*command: str) -> bool:
+    return shutil.which(command[0]) is not None and subprocess.run(command, capture_output=True).returncode == 0
+
+
+def fill(disk: Path) -> None:
+    """Not a byte is left."""
+    for size in (1 << 20, 1):
+        with (disk / FILLER).open("ab", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(size))
+
+
+def empty(disk: Path) -> None:
+    """As it was before it was filled."""
+    (disk / FILLER).unlink(missing_ok=True)
 
 
 def tear_the_log(data: Path) -> bool:

@@ -6,6 +6,7 @@ goes on where it was stopped. One process forks: a child opens the platform, com
 acknowledged, and then publishes, withdraws, packs, searches, registers and removes key domains, and backs up until it is
 killed; some are killed while they open it. Before some rounds the end of SQLite's log is torn, the clock is ahead for one
 round, or a later version brings new tables; on Postgres, the database crashes and comes back in the middle of some rounds.
+Where a disk may be mounted, the platform has a small one of its own, which is filled to the last byte in some rounds.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ from saibot.platform.catalog import Filter
 from saibot.platform.errors import OverQuota
 from saibot.platform.service import Platform, open_platform
 from saibot.platform.shared_shards import TurnLost
+from saibot.platform.storage.reserve import is_full
 from saibot.platform.storage.unavailable import StorageAway, is_away
 from saibot.search.corpus import Corpus
 from saibot.sketch import read_sketch, write_sketch
 from saibot.wire import Question
-from tests.campaigns.faults import clock_ahead, tear_the_log, with_more_tables
+from tests.campaigns.faults import clock_ahead, empty, fill, small_disk, tear_the_log, with_more_tables
 from tests.support.fabricating import drawn_anew
 from tests.support.forging import content_of
 
@@ -129,7 +131,7 @@ def operate(platform: Platform, journal: Journal, rng: random.Random) -> None:
         except OverQuota:
             pass
         except Exception as problem:
-            if not is_away(problem) and not isinstance(problem, TurnLost | StorageAway):
+            if not is_away(problem) and not is_full(problem) and not isinstance(problem, TurnLost | StorageAway):
                 raise
             time.sleep(0.05)
 
@@ -214,15 +216,26 @@ class Round:
     torn: bool  # the end of SQLite's log is, before
     migrates: bool  # new tables come with it
     restarts: bool  # Postgres does, meanwhile
+    fills: bool  # the disk does, meanwhile
 
     @classmethod
     def numbered(cls, number: int) -> Round:
         rng = random.Random(number)
-        chances = [rng.random() < chance for chance in (0.1, 0.15, 0.15, 0.1, 0.2)]
+        chances = [rng.random() < chance for chance in (0.1, 0.15, 0.15, 0.1, 0.2, 0.15)]
         return cls(number, *chances)
 
 
-def play(settings: Settings, state: Path, journal: Journal, now: Round, *, tables: int, kill: bool, restart: Any) -> str:
+def play(
+    settings: Settings,
+    state: Path,
+    journal: Journal,
+    now: Round,
+    *,
+    tables: int,
+    kill: bool,
+    restart: Any = None,
+    disk: Path | None = None,
+) -> str:
     """Fork, compare, operate, and kill at a random moment; the outcome in a word."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -259,6 +272,8 @@ def play(settings: Settings, state: Path, journal: Journal, now: Round, *, table
             time.sleep(rng.uniform(0.01, LONGEST / 2))
             if now.restarts and restart is not None:
                 restart()
+            if now.fills and disk is not None:
+                fill(disk)
             time.sleep(rng.uniform(0.0, LONGEST / 2))
             os.kill(child, signal.SIGKILL)
             told = os.read(reading, 4000).decode()
@@ -271,14 +286,22 @@ def play(settings: Settings, state: Path, journal: Journal, now: Round, *, table
 def campaign(state: Path, kills: int, *, postgres: Any = None) -> dict[str, Any]:
     """So many kills in all, those of earlier runs included, and one comparison at the end."""
     state.mkdir(parents=True, exist_ok=True)
+    with small_disk(state) as disk:
+        return _campaign(state, kills, postgres=postgres, disk=disk)
+
+
+def _campaign(state: Path, kills: int, *, postgres: Any, disk: Path | None) -> dict[str, Any]:
     journal, file = Journal(state / "journal.jsonl"), state / "done.json"
     done = json.loads(file.read_text()) if file.exists() else {"kills": 0, "tables": 0, "faults": {}, "database": None}
     if postgres is not None and done["database"] is None:
         done["database"] = postgres()
+    if done.setdefault("disk", disk is not None) and disk is None:
+        raise SystemExit(f"{state} has a disk of its own, which cannot be mounted here: begin anew in another folder.")
+    place = state if disk is None or not done["disk"] else disk
     settings = Settings(
-        data=state / "data",
+        data=place / "data",
         database=done["database"],
-        files=str(state / "files") if postgres is not None else None,  # so that servers could share them
+        files=str(place / "files") if postgres is not None else None,  # so that servers could share them
         workers=1,
         pages=False,
         log_level="error",
@@ -288,22 +311,27 @@ def campaign(state: Path, kills: int, *, postgres: Any = None) -> dict[str, Any]
     faults = Counter(done["faults"])
     while done["kills"] < kills:
         now = Round.numbered(done["kills"])
+        if disk is not None:
+            empty(disk)
         if now.torn and postgres is None and tear_the_log(settings.data):
             faults["torn"] += 1
         if now.ahead:  # results expire by the clock, and whoever asked can ask again
             for name in (name for name in journal.acknowledged()[0] if name.startswith("s")):
                 journal.write(when="before", name=name)
         done["tables"] += now.migrates
-        said = play(settings, state, journal, now, tables=done["tables"], kill=True, restart=restart)
+        said = play(settings, state, journal, now, tables=done["tables"], kill=True, restart=restart, disk=disk)
         if not said.startswith("fine"):
             raise AssertionError(f"after {done['kills']} kills: {said}")
         faults.update(name for name in ("ahead", "early", "migrates") if getattr(now, name))
         faults["restarts"] += now.restarts and restart is not None and not now.early
+        faults["filled"] += now.fills and disk is not None and not now.early
         done |= {"kills": done["kills"] + 1, "faults": dict(faults)}
         file.write_text(json.dumps(done))
         print(done["kills"], said, file=sys.stderr)
-    last = Round(done["kills"], ahead=False, early=False, torn=False, migrates=False, restarts=False)
-    said = play(settings, state, journal, last, tables=done["tables"], kill=False, restart=None)
+    if disk is not None:
+        empty(disk)
+    last = Round(done["kills"], ahead=False, early=False, torn=False, migrates=False, restarts=False, fills=False)
+    said = play(settings, state, journal, last, tables=done["tables"], kill=False)
     if not said.startswith("fine"):
         raise AssertionError(f"after {done['kills']} kills: {said}")
     sure, _ = journal.acknowledged()

@@ -80,6 +80,7 @@ class Shards:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._packing: Packing | None = None
+        self._unmade = False  # they were dropped, and could not be made anew
         self.left_out = left_out
         self._teacher = WorkerProcess(memory=memory)
         self._lesson = threading.Lock()  # one at a time
@@ -147,16 +148,16 @@ class Shards:
                     self._shared.pull()
                 except ShardsLost:
                     self._log.warning("the shards of the other servers are lost, and made anew")
-                    self._shared.forget()
-                    self._start_over()
-                    self._reconcile(self._open())
+                    self._make_anew()
                 if CorpusIndex.is_in(self.folder):
                     self._size = len(Corpus(self.folder))
+            if self._unmade:  # the disk was full
+                self._make_anew()
             yield
 
     def packed(self, digests: Collection[str]) -> set[str]:
         """Those of them that are in the shards here."""
-        return set(CorpusIndex(self.folder).entries(digests))
+        return set(CorpusIndex(self.folder).entries(digests)) if CorpusIndex.is_in(self.folder) else set()
 
     def remove(self, digests: Collection[str], *, patience: float | None = None) -> None:
         """Their values are in no file when this returns. Raises Busy where it had to wait longer than one has patience."""
@@ -170,13 +171,13 @@ class Shards:
                     raise
                 # To take a sketch out of a shard is to write the others anew. All shards can be made anew later.
                 self._log.warning("the disk is full: shards are dropped, and made anew when there is room")
-                self._packing = None
-                if self._shared is not None:
-                    self._shared.forget()
-                self._start_over()
-                self._reconcile(self._open())
-                if self._shared is not None:
-                    self._shared.publish()  # nobody searches, or fetches, what was in the others
+                try:
+                    self._make_anew()
+                    if self._shared is not None:
+                        self._shared.publish()  # nobody searches, or fetches, what was in the others
+                except Exception as again:
+                    if not is_full(again):
+                        raise
             if self._shared is not None:
                 self._shared.sweep()  # a server that was killed may have left files of theirs behind
 
@@ -449,6 +450,15 @@ class Shards:
             for stray in strays:
                 os.unlink(stray)
         return corpus
+
+    def _make_anew(self) -> None:
+        """Empty shards, which are packed again. Where there is no room even for those, at the next turn."""
+        self._packing, self._unmade = None, True
+        if self._shared is not None:
+            self._shared.forget()
+        self._start_over()
+        self._reconcile(self._open())
+        self._unmade = False
 
     def _start_over(self) -> None:
         for path in (*self.folder.glob(f"{INDEX}*"), *(self.folder / name for name in _REST)):

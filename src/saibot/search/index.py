@@ -85,10 +85,13 @@ class CorpusIndex:
 
     @classmethod
     def create(cls, folder: Path) -> CorpusIndex:
-        with writing(folder / FILE, public=True) as temporary, closing(sqlite3.connect(temporary)) as db:
-            db.executescript(_SCHEMA)
-            db.execute("INSERT INTO corpus VALUES (1, ?, 0)", (secrets.token_hex(8),))
-            db.commit()
+        try:
+            with writing(folder / FILE, public=True) as temporary, closing(sqlite3.connect(temporary)) as db:
+                db.executescript(_SCHEMA)
+                db.execute("INSERT INTO corpus VALUES (1, ?, 0)", (secrets.token_hex(8),))
+                db.commit()
+        except sqlite3.OperationalError as problem:
+            raise InvalidInput(f"no index of the corpus {folder} can be made ({problem}).") from None
         return cls(folder)
 
     @staticmethod

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from saibot.errors import InvalidInput
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
+from saibot.platform.packing import Packing
 from saibot.platform.service import open_platform
 from saibot.platform.storage.reserve import is_full
 from saibot.search.corpus import Corpus
@@ -70,4 +72,30 @@ def test_on_a_full_disk_something_can_be_withdrawn_and_the_platform_restarted(
     assert Corpus(platform.shards.folder).digests == (kept.digest,)
     platform.tidy()
     assert (settings.data / "reserve").stat().st_size > 1 << 20  # for the next time
+    platform.close()
+
+
+def test_where_there_is_no_room_even_for_empty_shards_they_are_made_when_there_is(
+    fresh: Settings, sketches: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others took what dropping the shards had freed. Found by `make kills`."""
+    platform = open_platform(fresh)
+    kept, _ = platform.accept(PROVIDER, sketches["good"])
+    gone, _ = platform.accept(PROVIDER, sketches["useless"])
+    platform.shards.catch_up()
+    platform.shards.close()  # so that nothing is packed but by the test
+
+    def no_room(*_: object, **__: object) -> None:
+        raise InvalidInput("no index of the corpus can be made (database or disk is full).")
+
+    with monkeypatch.context() as full:
+        full.setattr(Corpus, "create", no_room)
+        full.setattr(Packing, "apply", no_room)
+        platform.withdraw(PROVIDER, gone.id)
+        assert not list(platform.shards.folder.rglob("*.arrow"))
+        with pytest.raises(InvalidInput, match="disk is full"):
+            platform.shards.catch_up()
+        platform.tidy()
+    platform.shards.catch_up()
+    assert Corpus(platform.shards.folder).digests == (kept.digest,)
     platform.close()
