@@ -55,8 +55,12 @@ def called_in(folder: Path, parts: tuple[str, ...]) -> dict[str, set[str]]:
     """Per module, the functions that were called while these parts of the story were told, in whatever process."""
     notes = folder / "notes"
     paths = [str(HERE), str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    # Not called SAIBOT_...: workers do not get what is called so.
-    noted = {"PYTHONPATH": os.pathsep.join(paths), "REACHED_NOTES": str(notes), "REACHED_PACKAGE": str(PACKAGE)}
+    # Called PYTHON_...: workers get what is called so, and little else.
+    noted = {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHON_REACHED_NOTES": str(notes),
+        "PYTHON_REACHED_PACKAGE": str(PACKAGE),
+    }
     told = [
         subprocess.Popen(
             [sys.executable, str(HERE / "story.py"), part, str(folder / part)],

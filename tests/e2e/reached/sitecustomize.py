@@ -12,8 +12,8 @@ import sys
 import threading
 from types import CodeType, FrameType
 
-if notes := os.environ.get("REACHED_NOTES"):
-    _package = os.environ["REACHED_PACKAGE"]
+if notes := os.environ.get("PYTHON_REACHED_NOTES"):
+    _package = os.environ["PYTHON_REACHED_PACKAGE"]
     _handle = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     _seen: dict[int, CodeType] = {}  # held, so that no other code gets its place in memory
 

@@ -321,7 +321,8 @@ def by_page(browser: httpx.Client, tokens: list[str], search: str, dataset: str)
         assert found is not None
         return found[1]
 
-    values = [f"/datasets/{dataset}/{part}" for part in ("rows", "charts", "values.csv", "values.arrow", "values.json")]
+    parts = ("rows", "rows?level=building", "charts", "values.csv", "values.arrow", "values.json")
+    values = [f"/datasets/{dataset}/{part}" for part in parts]
     places = {
         "admin": ["/admin"],
         "provider": ["/budget", f"/datasets/{dataset}/withdraw", f"/datasets/{dataset}/about", "/providers/the-provider"],
