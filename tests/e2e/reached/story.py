@@ -297,7 +297,8 @@ def on_a_platform(root: Path) -> None:
         admin.type("aside", "--data", "copy")
         with httpx.Client(base_url=ready["address"], follow_redirects=True, timeout=60) as browser:
             whole = Path(ready["admin_token_file"]).read_text().strip()
-            by_page(browser, [whole, *tokens], left["id"], listed[0]["id"])
+            coarser = next(one["id"] for one in listed if one["key"] and "building" in one["key"]["levels"])
+            by_page(browser, [whole, *tokens], left["id"], listed[0]["id"], coarser)
         provider.type("withdraw", listed[0]["id"], "--yes")
         requester.type("logout")
     finally:
@@ -308,7 +309,7 @@ def on_a_platform(root: Path) -> None:
 # ------------------------------------------------------------------------------------------------ by page
 
 
-def by_page(browser: httpx.Client, tokens: list[str], search: str, dataset: str) -> None:
+def by_page(browser: httpx.Client, tokens: list[str], search: str, dataset: str, by_building: str) -> None:
     """An admin sees what is stored, a provider what was spent; a requester looks around, and at what was found."""
 
     def see(address: str) -> str:
@@ -321,8 +322,8 @@ def by_page(browser: httpx.Client, tokens: list[str], search: str, dataset: str)
         assert found is not None
         return found[1]
 
-    parts = ("rows", "rows?level=building", "charts", "values.csv", "values.arrow", "values.json")
-    values = [f"/datasets/{dataset}/{part}" for part in parts]
+    values = [f"/datasets/{dataset}/{part}" for part in ("rows", "charts", "values.csv", "values.arrow", "values.json")]
+    values.append(f"/datasets/{by_building}/rows?level=building")
     places = {
         "admin": ["/admin"],
         "provider": ["/budget", f"/datasets/{dataset}/withdraw", f"/datasets/{dataset}/about", "/providers/the-provider"],
