@@ -94,10 +94,10 @@ class Quadratic:
     @cached_property
     def _pairs(self) -> np.ndarray:
         """sum over rows of f_i f_j, for every pair of forms."""
-        counts, sums = self.moments.balanced
+        counts = self.moments.balanced_counts
         keys = np.array([form.keys for form in self.forms])
         weights = np.array([form.weights for form in self.forms])
-        mixed = keys @ (sums @ weights.T)
+        mixed = keys @ self.moments.balanced_over_features(weights.T)
         pairs: np.ndarray = (keys * counts) @ keys.T + mixed + mixed.T + weights @ self.moments.products @ weights.T
         return pairs
 

@@ -24,8 +24,9 @@ from saibot.search.key_maps import key_id
 from saibot.search.packed_rows import own_values_and_errors
 from saibot.sketch import Feature, KeyDomain, Sketch, at_level
 
-REMEMBERED_BYTES = 64 << 20
-DESCRIBED = 500  # sketches whose features are known by name
+REMEMBERED_BYTES = 40 << 20  # enough for 100,000 keys with eight features
+ALONE_BYTES = 12 << 20
+DESCRIBED = 64  # sketches whose features are known by name: there may be a thousand of each
 AT_ONCE = 8  # sketches that are read; whoever asks for the same one waits for it
 T = TypeVar("T")
 TIMES = " × "  # between the parts of a composite key
@@ -148,7 +149,7 @@ class KeyValues:
         self._files, self._corpus = files, corpus
         self._remembered: LRUCache[_Place, ValuesByKey | None] = LRUCache(REMEMBERED_BYTES, getsizeof=_bytes)
         # What a sketch says alone stays the same when the corpus changes, and takes longest.
-        self._alone: LRUCache[tuple[str, str | None, bool], _Alone] = LRUCache(REMEMBERED_BYTES, getsizeof=_bytes_alone)
+        self._alone: LRUCache[tuple[str, str | None, bool], _Alone] = LRUCache(ALONE_BYTES, getsizeof=_bytes_alone)
         self._described = lru_cache(DESCRIBED)(self._describe)
         self._lock = threading.Lock()
         self._reading = [threading.Lock() for _ in range(AT_ONCE)]

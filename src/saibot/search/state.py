@@ -125,8 +125,9 @@ class State:
         own = [i for i in x if i < self.own]
         theta = self.theta()[: len(own)]
         level = float(self.origin[y] - theta @ self.origin[own])
-        counts, sums = self.moments.count_noise**2, self.moments.sum_noise**2
-        variance: np.ndarray = sums[:, y] + sums[:, own] @ theta**2 + counts * level**2
+        variance: np.ndarray = self.moments.sum_noise[:, y] ** 2 + self.moments.count_noise**2 * level**2
+        for i, slope in zip(own, theta, strict=True):
+            variance += self.moments.sum_noise[:, i] ** 2 * slope**2
         return variance
 
     @staticmethod

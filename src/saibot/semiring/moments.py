@@ -7,7 +7,7 @@ carries noise along. What joins and unions would hold is computed without buildi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -126,17 +126,38 @@ class Moments:
         return mean
 
     @cached_property
-    def balanced(self) -> tuple[np.ndarray, np.ndarray]:
-        """Counts (d,) and sums (d, m) that add up to the better known totals.
+    def balanced_counts(self) -> np.ndarray:
+        """Counts (d,) that add up to the better known number of rows.
 
         What is missing is spread over keys in proportion to the variance of their noise. Then sum_k w_k x_k is the best
-        reading of that sum for any weights w: what they have in common meets the total, the rest the single keys.
+        reading of that sum for any weights w: what they have in common meets the total, the rest the single keys. The same
+        holds for sums, which are balanced where they are multiplied: of many keys and features there should be no copy.
         """
-        counts = self.counts + noise_share(self.count_noise) * (self.count - self.counts.sum())
-        sums, missing = self.sums.copy(), self.total - self.sums.sum(axis=0)
-        for i, column in enumerate(sums.T):  # one at a time: of many keys and features there should be no further copies
-            column += noise_share(self.sum_noise[:, i]) * missing[i]
-        return counts, sums
+        return np.asarray(self.counts + noise_share(self.count_noise) * (self.count - self.counts.sum()))
+
+    def balanced_over_keys(self, values: np.ndarray) -> np.ndarray:
+        """(m, j): balanced sums times what is looked up for each key (d, j), added up over keys."""
+        found = self.sums.T @ values
+        for row, share, missing in zip(found, self._shares(), self._missing, strict=True):
+            row += missing * (share @ values)
+        return np.asarray(found)
+
+    def balanced_over_features(self, weights: np.ndarray) -> np.ndarray:
+        """(d, j): balanced sums times weights of features (m, j), added up over features."""
+        found = self.sums @ weights
+        for one, share, missing in zip(weights, self._shares(), self._missing, strict=True):
+            found += share[:, None] * (missing * one)
+        return np.asarray(found)
+
+    @cached_property
+    def _missing(self) -> np.ndarray:
+        return np.asarray(self.total - self.sums.sum(axis=0))
+
+    def _shares(self) -> Iterator[np.ndarray]:
+        """Of each feature's sums, what part of what is missing is each key's."""
+        same = noise_share(self.sum_noise[:, 0]) if self._noise_is_of_keys else None
+        for column in self.sum_noise.T:
+            yield noise_share(column) if same is None else same
 
     @cached_property
     def matrices(self) -> tuple[np.ndarray, np.ndarray]:
@@ -191,11 +212,11 @@ class Moments:
         gram[0, own], sd[0, own] = self.total, self.total_noise
         gram[own, own], sd[own, own] = self.products, self.product_noise
         if j:
-            counts, sums = self.balanced
+            counts = self.balanced_counts
             gram[0, new], gram[new, new], gram[own, new] = (
                 counts @ looked,
                 (looked * counts[:, None]).T @ looked,
-                sums.T @ looked,
+                self.balanced_over_keys(looked),
             )
         if j and not self.exact:
             for a in range(j):
