@@ -24,7 +24,7 @@ from saibot.search.key_maps import key_id
 from saibot.search.packed_rows import own_values_and_errors
 from saibot.sketch import Feature, KeyDomain, Sketch, at_level
 
-REMEMBERED_BYTES = 40 << 20  # enough for 100,000 keys with eight features
+REMEMBERED_BYTES = 32 << 20  # enough for 100,000 keys with six features
 ALONE_BYTES = 12 << 20
 DESCRIBED = 64  # sketches whose features are known by name: there may be a thousand of each
 AT_ONCE = 8  # sketches that are read; whoever asks for the same one waits for it

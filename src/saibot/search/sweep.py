@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 LEAST_BLOCK, MOST_BLOCK = 256, 8192  # candidates a thread takes at a time
+MOST_AT_ONCE = 1 << 18  # numbers of normal columns that are scaled in one go: of very many keys there should be no copies
 
 
 def sweep(values: np.ndarray, linear: np.ndarray, square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -46,6 +47,12 @@ def sweep(values: np.ndarray, linear: np.ndarray, square: np.ndarray) -> tuple[n
 def normal_weights(columns: np.ndarray, count: int, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
     """The columns as rows of largest entry 1, so that their products fit into float32, then rows of 0 up to `count`;
     and what each moment must be multiplied by in the end."""
+    if columns.size > MOST_AT_ONCE:
+        sizes = [max(float(column.max()), -float(column.min())) or 1.0 for column in columns.T]
+        rows = np.zeros((count, len(columns)), dtype)
+        for row, column, largest in zip(rows, columns.T, sizes, strict=False):
+            row[:] = column / largest
+        return rows, np.array(sizes)[:, None]
     given = np.ascontiguousarray(columns.T)
     size = np.abs(given).max(axis=1, keepdims=True, initial=0.0)
     size[size == 0] = 1.0

@@ -32,7 +32,7 @@ from saibot.sketch import Header, read_sketch
 from saibot.wire import Question, Result
 
 RETRIES = 5
-REMEMBERED_KEYS = 300_000  # of lists in a search; longer ones are read when they are needed, one at a time
+REMEMBERED_KEYS = 60_000  # of lists in a search; longer ones are read when they are needed, one at a time
 
 # What functions load where they use it; what only a GPU or Spark needs is left to them.
 LATE = (
