@@ -149,12 +149,13 @@ LEFT_OUT = {  # rooms' own names that are on no page, and why
     "saibot.sketch": {
         "constants of the file": ("OTHER", "SUFFIX"),
         "how a sketch lists its keys to a registry": ("listed_domain",),
+        "how pages read some of a sketch": ("at_level", "read_part"),
     },
     "saibot.domains": {
         "the room's own: how lists are kept, spelled and told apart": (
             *("OTHER", "DomainCard", "DomainConflict", "DomainRegistry", "KnownDomains", "NamedDomain", "UnknownDomain"),
             *("different", "doubt", "folded", "imported_domains", "keys_digest", "level_domain", "normal_key", "spellings"),
-            *("capitals", "key_labels"),
+            *("capitals", "key_labels", "spelled_size"),
         ),
     },
     "saibot.estimate": {

@@ -134,7 +134,7 @@ LIES_OF_OPEN = {
     "something bought": (set_at("preparation", "kind", to="bought"), "no individuals"),
     "one global block": (lambda d: d["global_blocks"].pop(), "global block"),
     "other rows": (set_at("invariants", "rows", to=41), "counts are not those of rows"),
-    "a norm bound of words": (set_at("bound_squared", to="large"), "norm bound"),
+    "a norm bound of words": (set_at("bound_squared", to="large"), "bound_squared"),
 }
 
 

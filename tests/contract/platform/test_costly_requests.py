@@ -6,7 +6,8 @@ import http.cookies
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +112,32 @@ def test_few_bodies_of_an_account_are_taken_at_a_time(patient: Any) -> None:
         for _ in range(8):
             caller = held.enter_context(connected(patient))
             caller.sendall(b"POST /v1/datasets HTTP/1.1\r\nHost: x\r\n%sContent-Length: 10000000\r\n\r\n" % own)
-            caller.sendall(b"ARROW1" + b"x" * 600_000)
+            caller.settimeout(0.5)
+            with suppress(TimeoutError):  # what is not taken stays here
+                caller.sendall(b"ARROW1" + b"x" * 3_000_000)
         end = time.monotonic() + 30
-        while len(list(incoming.iterdir())) < 4 and time.monotonic() < end:
+        while len(whole(incoming)) < 4 and time.monotonic() < end:
             time.sleep(0.05)
         answer = other.post("/v1/datasets", content=b"no sketch")
         assert answer.status_code in (415, 422), answer.text  # others do not wait for them
-        assert len(list(incoming.iterdir())) == 4
+        assert len(whole(incoming)) == 4
+
+
+def whole(folder: Path) -> list[Path]:
+    """Files with all that was sent of them, but for what is written next."""
+    return [path for path in folder.iterdir() if path.stat().st_size > 2_500_000]
+
+
+def test_large_bodies_that_wait_for_each_other_hold_nothing_that_others_need(
+    patient: Any, sketches: dict[str, bytes]
+) -> None:
+    """Twelve searches of one account at once: each needs a turn for its body, and one to be worked on."""
+    requester = patient.account("requester")
+    content = sketches["train"] + b"x" * 400_000  # no sketch, but it begins like one
+    asked = {"data": {"options": '{"target": "delay"}'}, "files": {"train": ("a", content), "test": ("b", content)}}
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda _: requester.post("/v1/searches", **asked, timeout=60), range(12)))
+    assert {answer.status_code for answer in answers} <= {422, 429}, answers
 
 
 def test_of_a_table_that_is_sent_by_mistake_nothing_reaches_the_disk(

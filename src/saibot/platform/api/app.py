@@ -22,7 +22,6 @@ from saibot.platform.settings import Settings
 from saibot.wire import About, Enquire, EnquiryGrant, EnquiryRefusal, NewKey, Question
 
 THREADS = 12  # that answer requests: more would only wait for each other
-BODIES = 4  # of one account that come in at a time
 PAGES = "saibot.platform.pages"
 SENT = (About, Enquire, EnquiryGrant, EnquiryRefusal, NewKey, Question, TokenRequest)  # bodies that routes read themselves
 
@@ -45,7 +44,6 @@ def app_of(platform: Platform) -> FastAPI:
     app = FastAPI(title="Saibot", version=__version__, docs_url=None, redoc_url=None, lifespan=life)
     app.state.platform = platform
     app.state.large, app.state.shown = Shares(1), Shares(1)  # large files that are taken in, and that are shown
-    app.state.bodies = Shares(BODIES)
     app.state.lists, app.state.leaving = Shares(1), Shares(1)  # lists of keys that are written as CSV; what is withdrawn
     errors.add_to(app)
     app.add_middleware(Guard, platform=platform)

@@ -17,11 +17,13 @@ from saibot.platform.api.shares import Shares
 from saibot.platform.audit_log import REFUSED, REFUSED_SIGN_IN, REFUSED_TOKEN
 from saibot.platform.errors import TooLarge, TooManyAtOnce, error_document
 from saibot.platform.limits import network_of
+from saibot.platform.reading import LARGE
 from saibot.platform.service import Platform
 from saibot.platform.storage import unavailable
 
 SLACK = 1 << 20
 AT_A_TIME = 5  # requests of one caller, of twelve threads
+BODIES = 4  # large ones of one caller that come in at a time; the others wait on the sender's side
 _HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"same-origin")]
 
 _LEAVING = [(b"connection", b"close")]  # about to stop: whoever asks next should ask another server
@@ -31,7 +33,7 @@ _STRICT = [(b"strict-transport-security", b"max-age=31536000")]  # reached by ht
 class Guard:
     def __init__(self, app: ASGIApp, platform: Platform) -> None:
         self._app, self._platform = app, platform
-        self._shares = Shares(AT_A_TIME)
+        self._shares, self._bodies = Shares(AT_A_TIME), Shares(BODIES)
         self._public_is_https = str(platform.settings.public_url or "").startswith("https:")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,7 +43,8 @@ class Guard:
         scope["headers"] = plain_headers(scope["headers"])
         request_id = secrets.token_hex(8)
         started = time.perf_counter()
-        status = 0
+        status = received = 0
+        is_large = is_over = False  # what is sent
         who, working = self._who(scope), False
 
         async def take() -> None:
@@ -54,6 +57,12 @@ class Guard:
             if working:
                 working = False
                 self._shares.give_back(who)
+
+        def end_body() -> None:
+            nonlocal is_large
+            if is_large:
+                is_large = False
+                self._bodies.give_back(who)
 
         async def sending(message: Message) -> None:
             nonlocal status
@@ -70,12 +79,17 @@ class Guard:
             await send(message)
 
         most = 2 * self._platform.settings.max_upload_bytes + SLACK
-        received = 0
 
         async def receiving() -> Message:
-            nonlocal received
+            nonlocal received, is_large, is_over
             give_back()  # a body that comes slowly keeps nobody waiting, either
+            if received > LARGE and not is_large and not is_over:
+                await self._bodies.take(who)  # while it holds no share: nobody who has one waits for this
+                is_large = True
             message = await receive()
+            if not message.get("more_body", False):
+                is_over = True
+                end_body()
             if status == 0:
                 await take()
             received += len(message.get("body", b""))
@@ -99,6 +113,7 @@ class Guard:
         finally:
             begun()
             give_back()
+            end_body()
             self._note(scope, status, time.perf_counter() - started, request_id)
 
     def _who(self, scope: Scope) -> str:

@@ -22,7 +22,7 @@ from saibot.platform.api.answers import documented, json_answer, page_answer
 from saibot.platform.api.asking import Asking, Cursor, Here, Limit
 from saibot.platform.api.forms import MULTIPART, file_of, sketches_of
 from saibot.platform.api.tokens import SECURED
-from saibot.platform.api.uploads import body_turn, large_turn
+from saibot.platform.api.uploads import large_turn
 from saibot.platform.errors import Unusable, WrongMediaType
 from saibot.platform.pagination import read_cursor
 from saibot.platform.service import Platform
@@ -64,7 +64,7 @@ async def submit(request: Request, caller: Asking, here: Here) -> Response:
     if not request.headers.get("content-type", "").lower().startswith(MULTIPART):
         raise WrongMediaType(f"a search is sent as {MULTIPART}.", hint="Fields: train, options, optionally test.")
     with ExitStack() as held:
-        train, test, question = await _form(request, caller, here, held)
+        train, test, question = await _form(request, here, held)
         async with AsyncExitStack() as turn:
             if isinstance(train, Path) or isinstance(test, Path):
                 await turn.enter_async_context(large_turn(request, caller))
@@ -145,10 +145,8 @@ class EventStream(StreamingResponse):
 # ------------------------------------------------------------------------------------------------ inside
 
 
-async def _form(
-    request: Request, caller: Caller, here: Platform, held: ExitStack
-) -> tuple[bytes | Path, bytes | Path | None, Question]:
-    async with body_turn(request, caller), sketches_of(request, here) as form:
+async def _form(request: Request, here: Platform, held: ExitStack) -> tuple[bytes | Path, bytes | Path | None, Question]:
+    async with sketches_of(request, here) as form:
         train, test = await file_of(form, "train", here, held), await file_of(form, "test", here, held)
         text = form.get("options")
     if train is None or not isinstance(text, str):

@@ -32,22 +32,13 @@ async def upload_of(
     """
     with ExitStack() as held:
         upload = Upload(here.incoming, begins, held)
-        async with body_turn(request, caller):
-            await receive(request, limit, upload.take, upload.clear)
+        await receive(request, limit, upload.take, upload.clear)
         content = await upload.content()
         if isinstance(content, bytes):
             yield content
             return
         async with large_turn(request, caller):
             yield content
-
-
-@asynccontextmanager
-async def body_turn(request: Request, caller: Caller) -> AsyncIterator[None]:
-    """A turn at sending: few bodies of one account come in at a time. What the others send waits on their side."""
-    shares: Shares = request.app.state.bodies
-    async with shares.of(f"account {caller.name}"):
-        yield
 
 
 @asynccontextmanager

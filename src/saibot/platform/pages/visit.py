@@ -15,7 +15,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from saibot.platform.accounts import NOBODY, Caller
 from saibot.platform.api.forms import form_of, sketches_of
-from saibot.platform.api.uploads import body_turn
 from saibot.platform.errors import NotSignedIn
 from saibot.platform.limits import Kind
 from saibot.platform.pages import session
@@ -106,7 +105,7 @@ class Visit:
     @asynccontextmanager
     async def sketches(self) -> AsyncIterator[FormData]:
         """The form of a search from this very visitor, while its files are there."""
-        async with body_turn(self.request, self.caller), self._checked(sketches_of(self.request, self.platform)) as fields:
+        async with self._checked(sketches_of(self.request, self.platform)) as fields:
             yield fields
 
     @asynccontextmanager
