@@ -105,7 +105,9 @@ def test_a_fast_beginning_buys_no_hours(impatient: Any, monkeypatch: pytest.Monk
 
 
 def test_few_bodies_of_an_account_are_taken_at_a_time(patient: Any) -> None:
-    own = own_header(patient.account("provider"))
+    account = patient.account("provider")
+    assert account.get("/v1/me").status_code == 200  # whose token it is, is known from here on; else an address counts
+    own = own_header(account)
     other = patient.account("provider")
     incoming = Path(patient.app.state.platform.incoming)
     with ExitStack() as held:
