@@ -36,7 +36,6 @@ _PROBLEMS = {
     "crowded": (429, "this address has as many connections as the platform allows.", "Close some, and try again."),
     "slow_head": (408, "the head of the request did not come to its end in time.", "Send it at once."),
     "slow_body": (408, "the body of the request came too slowly.", "Send it again, over a faster network."),
-    "pipelined": (429, "too many requests were sent without waiting for answers.", "Wait for some answers."),
     "large_head": (431, f"the head of the request has more than {HEAD_BYTES:,} bytes.", "Send fewer or shorter headers."),
 }
 
