@@ -43,8 +43,7 @@ def test_someone_picks_a_feature_sorts_narrows_scrolls_and_takes_the_table_along
     expect(rows.first.locator("td").first).to_have_text(
         re.compile(r"^10\d\d")
     )  # not 1,012: below 10,000 without a separator
-    page.wait_for_timeout(500)
-    assert section.locator("figure svg").inner_html() != before
+    page.wait_for_function("(before) => document.querySelector('#values figure svg')?.innerHTML !== before", arg=before)
     section.get_by_role("link", name="Value").click()
     expect(section.get_by_role("columnheader", name="Value")).to_have_attribute("aria-sort", "descending")
     expect(rows.first).not_to_contain_text("2013-01-01")
