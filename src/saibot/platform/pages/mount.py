@@ -25,8 +25,8 @@ from saibot.platform.accounts import NOBODY
 from saibot.platform.api.asking import reading
 from saibot.platform.errors import NotSignedIn, TooManyRequests, status_of
 from saibot.platform.limits import Kind
+from saibot.platform.pages.first_visitor import prepare
 from saibot.platform.pages.help_site import HelpSite
-from saibot.platform.pages.render import compile_beforehand
 from saibot.platform.pages.session import session_text
 from saibot.platform.pages.sketch_facts import SketchReader
 from saibot.platform.pages.static_files import StaticFiles
@@ -86,7 +86,7 @@ class Path:
 
 
 def mount(app: FastAPI, platform: Platform) -> None:
-    compile_beforehand()
+    prepare()
     reader = SketchReader(platform.files)
     static = StaticFiles(platform.settings.data / "cache")
     guide = HelpSite()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ ADDRESS = re.compile(r"https?://[\w-]+(\.[\w-]+)*(:\d+)?([/?#][^\s<>\"\\]*)?")  
 MAILBOX = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
 MINUS = re.compile(r"(?:(?<=\s)|^)-(?=\d)")
 STATIC = Path(__file__).parent / "static"
-SEEN_FIRST = ("catalogue.html", "dataset.html", "result.html")  # what most visitors open, and takes longest to compile
 
 
 @cache
@@ -34,13 +32,6 @@ def pages() -> Environment:
     made.filters |= {"domain_name": domain_name, "domain_title": domain_title, "linked": linked}
     made.globals |= {"asset": asset}
     return made
-
-
-@cache
-def compile_beforehand() -> None:
-    """So that the first visitor after a start does not wait for it. Once in a process; nobody waits for this."""
-    work = threading.Thread(target=lambda: [pages().get_template(name) for name in SEEN_FIRST], daemon=True)
-    work.start()
 
 
 def render(template: str, **context: Any) -> str:
