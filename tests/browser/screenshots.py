@@ -107,16 +107,18 @@ def nothing_found(page: Page, site: Any) -> None:
 
 
 def waiting(page: Page, site: Any) -> None:
+    """Until the page is closed: one that hears that its search was cancelled says so."""
     asked = Question(target="arr_delay", steps=3)
     take, site.platform.searches.next = site.platform.searches.next, lambda **_: None
-    try:
-        id = site.platform.submit(site.caller("ana"), site.sketch("train"), None, asked).id
-        page.goto(f"{site.address}/searches/{id}", wait_until="domcontentloaded")
-        page.locator("progress").wait_for()
+    id = site.platform.submit(site.caller("ana"), site.sketch("train"), None, asked).id
+
+    def end(_: Page) -> None:
         site.platform.searches.cancel(site.caller("ana"), id)
-        page.route("**/searches/**", lambda route: route.abort())
-    finally:
         site.platform.searches.next = take
+
+    page.on("close", end)
+    page.goto(f"{site.address}/searches/{id}", wait_until="domcontentloaded")
+    page.locator("progress").wait_for()
 
 
 def failed(page: Page, site: Any) -> None:
@@ -239,7 +241,7 @@ SCENES: dict[str, tuple[str | None, Scene]] = {
     "ask-page-files": (None, lambda page, site: from_disk(page, until="files")),
     "search-waiting": ("ana", waiting),
     "search-failed": ("united", failed),
-    "searches": ("ana", at("/searches")),
+    "searches": ("united", at("/searches")),
     "searches-empty": ("newcomer", at("/searches")),  # before that account has asked anything
     "result": ("united", result),
     "result-nothing-found": ("newcomer", nothing_found),

@@ -137,23 +137,32 @@ class Shards:
     def _turn(self, patience: float | None = None) -> Iterator[None]:
         """Nobody else changes the shards, here or on another server, and these are the latest. Raises Busy where others
         would be at it for more seconds than one has `patience`."""
+        with self._alone(patience):
+            self._be_latest()
+            yield
+
+    @contextmanager
+    def _alone(self, patience: float | None) -> Iterator[None]:
         with ExitStack() as held:
             if not self._lock.acquire(timeout=-1 if patience is None else patience):
                 raise Busy
             held.callback(self._lock.release)
             if self._shared is not None:
                 held.enter_context(self._shared.turn(patience))
-                self._before()
-                try:
-                    self._shared.pull()
-                except ShardsLost:
-                    self._log.warning("the shards of the other servers are lost, and made anew")
-                    self._make_anew()
-                if CorpusIndex.is_in(self.folder):
-                    self._size = len(Corpus(self.folder))
-            if self._unmade:  # the disk was full
-                self._make_anew()
             yield
+
+    def _be_latest(self) -> None:
+        if self._shared is not None:
+            self._before()
+            try:
+                self._shared.pull()
+            except ShardsLost:
+                self._log.warning("the shards of the other servers are lost, and made anew")
+                self._make_anew()
+            if CorpusIndex.is_in(self.folder):
+                self._size = len(Corpus(self.folder))
+        if self._unmade:  # the disk was full
+            self._make_anew()
 
     def packed(self, digests: Collection[str]) -> set[str]:
         """Those of them that are in the shards here."""
@@ -163,8 +172,9 @@ class Shards:
         """Their values are in no file when this returns. Raises Busy where it had to wait longer than one has patience."""
         if not digests:
             return
-        with self._turn(patience):
+        with self._alone(patience):
             try:
+                self._be_latest()
                 self._apply(remove=digests)
             except Exception as problem:
                 if not is_full(problem):

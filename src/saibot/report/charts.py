@@ -35,7 +35,7 @@ CONFIG: Spec = {
         "labelPadding": 6,
         "titlePadding": 10,
     },
-    "axisQuantitative": {"labelOverlap": True},
+    "axisQuantitative": {"labelOverlap": True, "labelSeparation": 8},
     "text": {"color": "@ink", "fontSize": 12},
     "legend": {"labelColor": "@ink", "labelFontSize": 12, "layout": {"bottom": {"anchor": "middle"}}},
     "title": {"color": "@ink", "subtitleColor": "@muted", "anchor": "start", "fontSize": 14, "subtitleFontSize": 12},
@@ -100,7 +100,8 @@ def intervals(
 
     A row may have a `claim`, which is marked by a stroke across it.
     """
-    x = {"type": "quantitative", "axis": {"title": axis, "tickCount": 6}}
+    # A title of the middle would leave a narrow picture on the right: names on the left take half of it.
+    x = {"type": "quantitative", "axis": {"title": axis, "tickCount": 6, "titleAnchor": "end"}}
     shape = {"domain": list(kinds), "range": [shape for _, shape in kinds.values()]}
     colour = {"domain": list(kinds), "range": [colour for colour, _ in kinds.values()]}
     sizes = [{"test": f"datum.kind == '{kind}'", "value": SIZES[shape]} for kind, (_, shape) in kinds.items()]

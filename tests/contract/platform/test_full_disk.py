@@ -82,6 +82,7 @@ def test_where_there_is_no_room_even_for_empty_shards_they_are_made_when_there_i
     platform = open_platform(fresh)
     kept, _ = platform.accept(PROVIDER, sketches["good"])
     gone, _ = platform.accept(PROVIDER, sketches["useless"])
+    later, _ = platform.accept(PROVIDER, sketches["whole"])
     platform.shards.catch_up()
     platform.shards.close()  # so that nothing is packed but by the test
 
@@ -93,6 +94,7 @@ def test_where_there_is_no_room_even_for_empty_shards_they_are_made_when_there_i
         full.setattr(Packing, "apply", no_room)
         platform.withdraw(PROVIDER, gone.id)
         assert not list(platform.shards.folder.rglob("*.arrow"))
+        platform.withdraw(PROVIDER, later.id)  # there is still no room
         with pytest.raises(InvalidInput, match="disk is full"):
             platform.shards.catch_up()
         platform.tidy()

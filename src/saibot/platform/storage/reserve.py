@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,6 +43,8 @@ def is_full(problem: BaseException) -> bool:
     """Whether this says that there is no room left. (A corpus tells what SQLite said of its index.)"""
     if isinstance(problem, OSError):
         return problem.errno in _FULL
+    if isinstance(problem, sqlite3.Error):
+        return "disk is full" in str(problem)
     if isinstance(problem, DBAPIError):
         return "disk is full" in str(problem.orig) or getattr(problem.orig, "sqlstate", None) == "53100"
     return isinstance(problem, InvalidInput) and "disk is full" in problem.message

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError, OperationalError, TimeoutError
 
 from saibot.errors import SaibotError
+from saibot.platform.storage.reserve import is_full
 
 MESSAGE = "the platform's storage does not answer, or is full."
 HINT = "Try again in a moment; if it stays, tell the admin the request id."
@@ -22,7 +23,7 @@ def is_away(problem: BaseException) -> bool:
     if isinstance(problem, OSError):
         return not isinstance(problem, FileNotFoundError)
     lost = isinstance(problem, DBAPIError) and problem.connection_invalidated
-    return lost or isinstance(problem, OperationalError | InterfaceError | TimeoutError)
+    return lost or isinstance(problem, OperationalError | InterfaceError | TimeoutError) or is_full(problem)
 
 
 @contextmanager
