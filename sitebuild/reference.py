@@ -167,7 +167,7 @@ def http_page() -> str:
         "header `Authorization: Bearer saibot_...`; what is public needs none. Every error has one shape:",
         "",
         "```json",
-        '{"error": {"code": "not_found", "message": "there is no dataset d123.", "hint": "...", "details": {}}}',
+        '{"error": {"code": "not_found", "message": "there is no dataset with the id 'd123'.", "hint": "...", "details": {}}}',
         "```",
         "",
         'Lists answer `{"items": [...], "next": CURSOR or null}`; ask again with `?cursor=CURSOR` for what follows.',
