@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import sqlite3
 import threading
@@ -148,62 +147,39 @@ def test_files_that_a_killed_server_left_behind_go_with_the_next_withdrawal_and_
     assert stray not in store[1]
 
 
+@pytest.mark.parametrize(
+    "full, by",
+    [
+        pytest.param("packing.Packing.apply", 0, id="of the server that packed"),
+        pytest.param("shared_shards.SharedShards._fetch", 1, id="of one that did not fetch yet what was packed"),
+    ],
+)
 def test_on_a_full_disk_a_withdrawal_empties_the_shards_of_all_servers(
     pair: tuple[Platform, Platform],
     store: tuple[str, dict[str, bytes]],
     sketches: dict[str, bytes],
     monkeypatch: pytest.MonkeyPatch,
+    full: str,
+    by: int,
 ) -> None:
-    one, other = pair
-    gone = one.accept(PROVIDER, sketches["good"])[0]
-    kept = one.accept(PROVIDER, sketches["useless"])[0]
-    one.shards.catch_up()
-    other.shards.catch_up()
-
-    with one.database.write() as connection:
+    gone = pair[0].accept(PROVIDER, sketches["good"])[0]
+    kept = pair[0].accept(PROVIDER, sketches["useless"])[0]
+    pair[0].shards.catch_up()
+    with pair[0].database.write() as connection:
         connection.execute(datasets.update().where(datasets.c.digest == gone.digest).values(state="leaving"))
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, "no space left on device")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("saibot.platform.packing.Packing.apply", fail)
-        one.shards.remove({gone.digest})
-    shards = [name for name in store[1] if name.startswith("saibot/corpus/shards/") and name.endswith(".arrow")]
-    other.shards.keep_in_step()
-    assert searched(one) == searched(other) == set() and shards == []
-    other.shards.catch_up()
-    assert searched(other) == {kept.digest}
-
-
-def test_a_withdrawal_needs_no_room_for_what_another_server_has_packed(
-    pair: tuple[Platform, Platform],
-    store: tuple[str, dict[str, bytes]],
-    sketches: dict[str, bytes],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What it would fetch only to take something out of it. Found by `make kills`."""
-    one, other = pair
-    gone = one.accept(PROVIDER, sketches["good"])[0]
-    kept = one.accept(PROVIDER, sketches["useless"])[0]
-    one.shards.catch_up()
-    assert searched(other) == set()
 
     def fail(*_: Any, **__: Any) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    with one.database.write() as connection:
-        connection.execute(datasets.update().where(datasets.c.digest == gone.digest).values(state="leaving"))
+    withdrawing, other = pair[by], pair[1 - by]
     with monkeypatch.context() as patched:
-        patched.setattr("saibot.platform.shared_shards.SharedShards._fetch", fail)
-        with pytest.raises(sqlite3.OperationalError):
-            other.shards.keep_in_step()
-        other.shards.remove({gone.digest})
+        patched.setattr(f"saibot.platform.{full}", fail)
+        withdrawing.shards.remove({gone.digest})
     shards = [name for name in store[1] if name.startswith("saibot/corpus/shards/") and name.endswith(".arrow")]
-    one.shards.keep_in_step()
-    assert searched(one) == searched(other) == set() and shards == []
-    one.shards.catch_up()
-    assert searched(one) == {kept.digest}
+    other.shards.keep_in_step()
+    assert searched(withdrawing) == searched(other) == set() and shards == []
+    other.shards.catch_up()
+    assert searched(other) == {kept.digest}
 
 
 def test_shards_are_kept_where_only_the_answer_to_their_commit_was_lost(
