@@ -17,14 +17,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from sqlalchemy import Connection, select, update
 
 from saibot.errors import InvalidInput
-from saibot.platform.errors import Busy, NotFound
+from saibot.platform.errors import Busy
 from saibot.platform.jobs.heavy import heavy
-from saibot.platform.jobs.process import WorkerProcess
+from saibot.platform.lessons import Lessons
 from saibot.platform.logs import Log
 from saibot.platform.packing import Packing
 from saibot.platform.publishing import file_name
@@ -37,19 +37,14 @@ from saibot.safe_file import write_safely
 from saibot.search.corpus import Corpus, PreparedValues
 from saibot.search.index import FILE as INDEX
 from saibot.search.index import CorpusIndex
-from saibot.search.learning import is_due
 from saibot.sketch import SUFFIX, PublicKey
-from saibot.wire import FactorsEntry
 
 BATCH = 256
 SMALL = 3000  # sketches: up to here packing is done in this process,
 LIGHT = 4 << 20  # where neither what is new nor the shards have more bytes
-LIGHT_LESSON = 64 << 20  # bytes of shards that are learned from in seconds
 TOO_MUCH = "packing it takes more memory or time than the platform has"
 SHARE = 0.25  # of the time, at most, that packing in the background takes
 SECONDS = 1800.0
-LESSON_SECONDS = 5.0  # without an upload, before what was published is learned from
-LESSON_DELAY = 600.0  # after which it is learned from in any case
 _REST = ("shards", "sketches", "keys", "factors", "shared.json", "index.json", "names")  # the last two of an earlier version
 
 
@@ -82,8 +77,14 @@ class Shards:
         self._packing: Packing | None = None
         self._unmade = False  # they were dropped, and could not be made anew
         self.left_out = left_out
-        self._teacher = WorkerProcess(memory=memory)
-        self._lesson = threading.Lock()  # one at a time
+        self.lessons = Lessons(
+            database,
+            folder,
+            is_light=lambda most: self._is_light((), most=most),
+            install=self._install,
+            cancelled=self._stopped.is_set,
+            memory=memory,
+        )
         self._size = 0
         self._known_now: set[str] = set()  # digests of domains that were registered and open levels of what is packed
         self.refused: dict[str, str] = {}  # digests of sketches that no search can use, and why; since this server started
@@ -206,68 +207,6 @@ class Shards:
             for row in rows:
                 connection.execute(update(versions).where(versions.c.dataset == row.number).values(packed=False))
 
-    def factors(self) -> list[FactorsEntry]:
-        """The shared factors that are in use."""
-        corpus = Corpus(self.folder)
-        found = [(id, corpus.factors(id)) for id in corpus.key_ids]
-        return [
-            FactorsEntry(
-                key=id,
-                version=shared.version,
-                bytes=len(shared.content),
-                factors=shared.rank,
-                sketches=len(shared.taught),
-            )
-            for id, shared in found
-            if shared is not None and shared.rank
-        ]
-
-    def open_factors(self, version: str) -> BinaryIO:
-        """Their file, also of an earlier version that is still kept."""
-        try:
-            return (self.folder / "factors" / f"{version}.arrow").open("rb")
-        except FileNotFoundError:
-            hint = "GET /v1/factors names those in use."
-            raise NotFound("there are no shared factors of this version.", hint=hint) from None
-
-    def learn(self) -> list[str]:
-        """Bring the shared factors up to date, in a process of its own; searches go on with those there are.
-
-        Restricted datasets learn and do not teach, and neither do open ones whose source nobody has confirmed. Which key
-        domains there was something to learn about.
-        """
-        with self._lesson, self._database.trying("lesson") as is_mine:
-            return self._learn() if is_mine else []  # else another server learns
-
-    def _learn(self) -> list[str]:
-        in_use = (datasets.c.state == "live") & datasets.c.copy_of.is_(None)
-        with self._database.read() as connection:
-            rows = connection.execute(select(datasets.c.digest, datasets.c.provider).where(in_use)).all()
-        providers = {row.digest: row.provider for row in rows}
-        task = {"folder": str(self.folder), "providers": providers, "teachers": sorted(self._teachers())}
-        cancelled = self._stopped.is_set
-        if self._is_light(
-            (), most=LIGHT_LESSON
-        ):  # soon over: nobody's file waits long for it, and one process has much at a time
-            outcome = heavy().run({"learn": task}, cancelled=cancelled, seconds=SECONDS)
-        else:
-            outcome = self._teacher.run({"learn": task}, progress=lambda *_: None, cancelled=cancelled, seconds=SECONDS)
-        if outcome.status == "cancelled":
-            return []
-        if outcome.status != "done":
-            raise RuntimeError("the process that learns did not finish")
-        prepared = [PreparedValues(**one) for one in outcome.answer["prepared"]]
-        with self._turn():
-            self._apply(install=prepared)
-        return [one.key for one in prepared]
-
-    def _teachers(self) -> set[str]:
-        """Digests of the sketches that may teach."""
-        may = (datasets.c.state == "live") & (datasets.c.visibility == "public") & datasets.c.teaches
-        may &= datasets.c.copy_of.is_(None)  # a copy teaches nothing that its original does not
-        with self._database.read() as connection:
-            return {row.digest for row in connection.execute(select(datasets.c.digest).where(may))}
-
     def start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="saibot-shards", daemon=True)
@@ -278,7 +217,7 @@ class Shards:
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
-        self._teacher.stop()
+        self.lessons.close()
 
     def __len__(self) -> int:
         return self._size
@@ -286,20 +225,17 @@ class Shards:
     # -------------------------------------------------------------------------------------------- packing
 
     def _run(self) -> None:
-        unlearned: float | None = None  # since when there is something that was packed and not learned from
         while not self._stopped.is_set():
-            woken = self._wake.wait(None if unlearned is None else LESSON_SECONDS)
-            # A hundred uploads in a row are one lesson: it begins when nothing has come for a while, or it took too long.
-            if unlearned is not None and (not woken or time.monotonic() - unlearned > LESSON_DELAY):
-                unlearned = None
-                self._try("learning what tables share", self._learn_if_due)
+            woken = self._wake.wait(self.lessons.pause)
+            if self.lessons.is_time(paused=not woken):
+                self._try("learning what tables share", self.lessons.learn_if_due)
                 continue
             self._wake.clear()
             if self._stopped.is_set():
                 return
             started = time.monotonic()
             self._try("packing", self.catch_up)  # where it fails, the next publication or search tries again
-            unlearned = started if unlearned is None else unlearned
+            self.lessons.note_packing(started)
             self._stopped.wait((time.monotonic() - started) * (1 / SHARE - 1))
 
     def _try(self, what: str, work: Callable[[], object]) -> None:
@@ -307,11 +243,6 @@ class Shards:
             work()
         except Exception as problem:
             self._log.failure(f"{what} failed", problem)
-
-    def _learn_if_due(self) -> None:
-        corpus, teachers = Corpus(self.folder), self._teachers()
-        if any(is_due(corpus, id, teachers) for id in corpus.key_ids):
-            self.learn()
 
     def _unpacked(self) -> bool:
         """Whether something that is published is in no shard yet."""
@@ -375,6 +306,11 @@ class Shards:
             else:
                 with self._files.open(file_name(digest)) as file:
                     write_safely(path, file.read())
+
+    def _install(self, prepared: Sequence[PreparedValues]) -> None:
+        """Values that were learned come in the place of those in use."""
+        with self._turn():
+            self._apply(install=prepared)
 
     def _apply(
         self,
