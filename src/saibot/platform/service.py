@@ -37,8 +37,7 @@ from saibot.platform.logs import Log
 from saibot.platform.metrics import Metrics
 from saibot.platform.opened_corpus import OpenedCorpus
 from saibot.platform.providers import Providers
-from saibot.platform.publishing import PATIENCE, Publishing
-from saibot.platform.publishing import file_name as sketch_file_name
+from saibot.platform.publishing import Publishing
 from saibot.platform.relatives import Relatives
 from saibot.platform.search_files import SearchFiles
 from saibot.platform.search_queue import SearchQueue
@@ -49,6 +48,7 @@ from saibot.platform.settings import Settings
 from saibot.platform.shards import Shards
 from saibot.platform.shown_sketches import QUICK_BYTES, TooLargeToShow, stored_header, summed_sketch
 from saibot.platform.storage.database import Database, SQLAlchemyError
+from saibot.platform.storage.file_names import sketch_file_name
 from saibot.platform.storage.files import open_files
 from saibot.platform.storage.migrate import migrate
 from saibot.platform.storage.ownership import DatabaseLease, check_files_are_ours, check_there_is_one, hold_folder
@@ -56,6 +56,7 @@ from saibot.platform.storage.reserve import Reserve, is_full
 from saibot.platform.storage.tables import datasets
 from saibot.platform.storage.unavailable import told_in_a_line
 from saibot.platform.validation import PROFILED_FEATURES
+from saibot.platform.withdrawing import PATIENCE, Withdrawing
 from saibot.wire import Dataset, Domain, ProviderStanding, Question, Result, Search
 from saibot.wire.dataset import ShownFeature, Visibility
 
@@ -147,6 +148,13 @@ class Platform:
             quota=quota,
             published=self._after_publishing,
             changed=self._after_changing,
+        )
+        self.withdrawing = Withdrawing(
+            self.database,
+            self.files,
+            self.trail,
+            self.catalog,
+            self.copies,
             packed=self.shards.packed,
             remove=self._remove_everywhere,
         )
@@ -166,7 +174,7 @@ class Platform:
             engine=settings.engine,
             master=settings.spark_master,
         )
-        self.publishing.tidy()
+        self.withdrawing.tidy()
         self.copies.fill_in(FILLED_AT_START)
         self._reserve.put_by()
         self.metrics.gauge("datasets", "Datasets published.", lambda: _or_nan(self._count))
@@ -198,15 +206,15 @@ class Platform:
 
     def withdraw(self, caller: Caller, id: str, *, patience: float = PATIENCE) -> None:
         try:
-            self.publishing.withdraw(caller, id, patience=patience)
+            self.withdrawing.withdraw(caller, id, patience=patience)
         except Exception as problem:
             if not is_full(problem):
                 raise
             self._reserve.release()  # to withdraw is to write first, and what is put by is for that
             try:
-                self.publishing.withdraw(caller, id, patience=patience)
+                self.withdrawing.withdraw(caller, id, patience=patience)
             except NotFound:
-                self.publishing.tidy()  # it was begun before the disk was full
+                self.withdrawing.tidy()  # it was begun before the disk was full
             self._reserve.put_by()
         self.said.sweep()
         with self._described_lock:
@@ -406,7 +414,7 @@ class Platform:
         """What expired goes; tokens that were used say so."""
         self._reserve.put_by()
         self.searches.tidy()
-        gone = self.publishing.tidy()
+        gone = self.withdrawing.tidy()
         if gone:
             self.said.sweep()
             self.log.info("withdrawn", datasets=gone)

@@ -27,9 +27,9 @@ from saibot.platform.jobs.heavy import heavy
 from saibot.platform.lessons import Lessons
 from saibot.platform.logs import Log
 from saibot.platform.packing import Packing
-from saibot.platform.publishing import file_name
 from saibot.platform.shared_shards import ShardsLost, SharedShards
 from saibot.platform.storage.database import Database
+from saibot.platform.storage.file_names import sketch_file_name
 from saibot.platform.storage.files import FileStore
 from saibot.platform.storage.reserve import is_full
 from saibot.platform.storage.tables import datasets, terms, versions
@@ -300,11 +300,11 @@ class Shards:
         if path.exists():
             return
         with suppress(FileNotFoundError, FileExistsError):  # withdrawn meanwhile
-            place = self._files.place(file_name(digest))
+            place = self._files.place(sketch_file_name(digest))
             if place is not None:
                 _link(place, path)
             else:
-                with self._files.open(file_name(digest)) as file:
+                with self._files.open(sketch_file_name(digest)) as file:
                     write_safely(path, file.read())
 
     def _install(self, prepared: Sequence[PreparedValues]) -> None:
