@@ -8,12 +8,11 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cachetools import LRUCache
 from sqlalchemy import func, select
 
 from saibot.platform.about import SaidOfTables
@@ -46,7 +45,8 @@ from saibot.platform.servers import Servers
 from saibot.platform.set_aside import SetAside, bring_in_order, list_set_aside, named_files, take_out
 from saibot.platform.settings import Settings
 from saibot.platform.shards import Shards
-from saibot.platform.shown_sketches import QUICK_BYTES, TooLargeToShow, stored_header, summed_sketch
+from saibot.platform.shown_datasets import ShownDatasets
+from saibot.platform.shown_sketches import stored_header
 from saibot.platform.storage.database import Database, SQLAlchemyError
 from saibot.platform.storage.file_names import sketch_file_name
 from saibot.platform.storage.files import open_files
@@ -55,10 +55,9 @@ from saibot.platform.storage.ownership import DatabaseLease, check_files_are_our
 from saibot.platform.storage.reserve import Reserve, is_full
 from saibot.platform.storage.tables import datasets
 from saibot.platform.storage.unavailable import told_in_a_line
-from saibot.platform.validation import PROFILED_FEATURES
 from saibot.platform.withdrawing import PATIENCE, Withdrawing
 from saibot.wire import Dataset, Domain, ProviderStanding, Question, Result, Search
-from saibot.wire.dataset import ShownFeature, Visibility
+from saibot.wire.dataset import Visibility
 
 TIDY_SECONDS = 60.0
 PRUNE_SECONDS = 3600.0
@@ -66,8 +65,6 @@ FILLED_AT_START, FILLED_AT_A_TIME = 200, 2000  # payloads of what an earlier ver
 PULSE_SECONDS = 1.0
 COUNTED_SECONDS = 5.0  # that what is counted for the trail may be late
 WITHDRAWAL_SECONDS = 10.0  # that a withdrawal waits for other servers
-DESCRIBED_BYTES = 64 << 20  # of features and profiles, kept in memory
-Described = tuple[str, str | None, tuple[str, ...]]
 
 
 class Platform:
@@ -110,13 +107,12 @@ class Platform:
             self._bring_files_in_order()
         corpus = settings.data / "corpus"
         self.left_out: dict[str, str] = {}  # digests of sketches that cannot be packed, and why
-        self._described: LRUCache[str, Described] = LRUCache(DESCRIBED_BYTES, getsizeof=_size)
-        self._described_lock = threading.Lock()
         quota = DiskQuota(self.files)
         self.domains = RegisteredDomains(self.database, self.files, self.trail, settings, corpus / "domains", quota)
         self.domains.restore_copies()
         self.domains.sweep()
         self.catalog = Catalog(self.database)
+        self.shown = ShownDatasets(self.catalog, self.files, self.domains, self.left_out)
         self.shards = Shards(
             self.database,
             self.files,
@@ -217,8 +213,7 @@ class Platform:
                 self.withdrawing.tidy()  # it was begun before the disk was full
             self._reserve.put_by()
         self.said.sweep()
-        with self._described_lock:
-            self._described.clear()
+        self.shown.forget()
 
     def confirm(self, caller: Caller, id: str, digest: str) -> Dataset:
         return self.publishing.confirm(caller, id, digest)
@@ -247,23 +242,8 @@ class Platform:
         return found
 
     def show(self, caller: Caller, id: str) -> dict[str, Any]:
-        """The dataset with its versions, its private profile, and what people should know about it."""
-        document = self.catalog.show(caller, id)
-        features, text, remarks = self._profile(document["digest"])
-        parts = document["key"]["parts"] if document["key"] else []
-        unknown = [part["domain"] for part in parts if not self._knows(part)]
-        notes = [
-            *remarks,
-            *(f"the key domain {name!r} is not registered here; the sketch lists its keys" for name in unknown),
-        ]
-        found = None if text is None else json.loads(text)
-        uses = self.searches.uses_of(id)
-        return document | {"features": json.loads(features), "profile": found, "notes": notes, "uses": uses.to_json()}
-
-    def takes_long(self, caller: Caller, id: str) -> bool:
-        """Whether showing a dataset means to read a large sketch."""
-        document = json.loads(self.catalog.row(caller, id)["document"])
-        return int(document["bytes"]) > QUICK_BYTES
+        """The dataset with its versions, its private profile, what people should know about it, and what it was used for."""
+        return self.shown.show(caller, id) | {"uses": self.searches.uses_of(id).to_json()}
 
     def open_sketch(self, caller: Caller, digest: str, *, counted: bool = True) -> BinaryIO:
         """A published sketch's file; `counted` as a download."""
@@ -314,8 +294,7 @@ class Platform:
     def _leave_out(self, digest: str, reason: str) -> None:
         """A sketch that cannot be packed fails no search: it is in none, and its provider and the admins are told."""
         self.left_out[digest] = reason
-        with self._described_lock:
-            self._described.pop(digest, None)
+        self.shown.forget(digest)
         with self.database.write() as connection:
             query = select(datasets.c.id, datasets.c.provider).where(datasets.c.digest == digest)
             for row in connection.execute(query).all():
@@ -400,8 +379,7 @@ class Platform:
     def _follow(self) -> None:
         """What other servers packed or withdrew is so here; what those began that are gone is taken up."""
         if self.shards.keep_in_step():
-            with self._described_lock:
-                self._described.clear()
+            self.shown.forget()
         self.searches.take_back()
 
     def _remove_everywhere(self, digests: set[str], patience: float | None) -> None:
@@ -441,42 +419,6 @@ class Platform:
         with self.database.read() as connection:
             return float(connection.execute(select(func.count()).select_from(datasets).where(shown)).scalar_one())
 
-    def _knows(self, part: dict[str, Any]) -> bool:
-        from saibot.domains import spelled_size
-        from saibot.domains.vocabularies import shipped
-
-        vocabulary = shipped(part["domain"], part["version"])
-        ships = vocabulary is not None and vocabulary.digest == part["digest"]
-        return ships or self.domains.known(part["digest"]) or spelled_size(part["domain"]) == part["size"]
-
-    def _profile(self, digest: str) -> Described:
-        with self._described_lock:
-            known = self._described.get(digest)
-        if known is None:
-            known = self._compute_profile(digest)
-            with self._described_lock, suppress(ValueError):  # larger than the whole memory for them
-                self._described[digest] = known
-        return known
-
-    def _compute_profile(self, digest: str) -> Described:
-        """The features of a sketch and its profile, each as JSON, and what is to be said about them."""
-        from saibot.estimate.profile import DRAWS, profile
-
-        header = stored_header(self.files, digest)
-        width = len(header.features)
-        shown = [ShownFeature.model_validate(one.model_dump(), extra="ignore").to_json() for one in header.features]
-        features = json.dumps(shown, separators=(",", ":"))
-        remarks = [f"it is left out of searches: {self.left_out[digest]}"] if digest in self.left_out else []
-        if width > PROFILED_FEATURES:
-            return features, None, (*remarks, f"a profile is made for up to {PROFILED_FEATURES} features")
-        try:
-            sketch = summed_sketch(self.files, digest)
-        except TooLargeToShow as problem:
-            return features, None, (*remarks, f"there is no profile: {problem.message} {problem.hint}".rstrip("."))
-        # Draws are products of all pairs of features: fewer of them keep memory in bounds for wide sketches.
-        found = profile(sketch, draws=max(200, min(DRAWS, 2_000_000 // width**2)))
-        return features, json.dumps(found.to_json(), separators=(",", ":"), allow_nan=False), tuple(remarks)
-
 
 def _emptied(folder: Path) -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -486,11 +428,6 @@ def _emptied(folder: Path) -> Path:
         else:
             path.unlink(missing_ok=True)
     return folder
-
-
-def _size(described: Described) -> int:
-    features, text, _ = described
-    return len(features) + len(text or "")
 
 
 def _or_nan(count: Callable[[], float]) -> float:
