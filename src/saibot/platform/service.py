@@ -7,13 +7,12 @@ import math
 import shutil
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from saibot.platform.about import SaidOfTables
 from saibot.platform.accounts import Accounts, Caller
@@ -24,6 +23,7 @@ from saibot.platform.disk_quota import DiskQuota
 from saibot.platform.domains import RegisteredDomains
 from saibot.platform.enquiries import EnquiryBook
 from saibot.platform.errors import NotFound
+from saibot.platform.gauges import add_gauges
 from saibot.platform.grants import Grants
 from saibot.platform.jobs.heavy import heavy
 from saibot.platform.jobs.lacking import lacking
@@ -38,6 +38,7 @@ from saibot.platform.opened_corpus import OpenedCorpus
 from saibot.platform.providers import Providers
 from saibot.platform.publishing import Publishing
 from saibot.platform.relatives import Relatives
+from saibot.platform.rounds import Rounds
 from saibot.platform.search_files import SearchFiles
 from saibot.platform.search_queue import SearchQueue
 from saibot.platform.searches import Searches
@@ -173,18 +174,17 @@ class Platform:
         self.withdrawing.tidy()
         self.copies.fill_in(FILLED_AT_START)
         self._reserve.put_by()
-        self.metrics.gauge("datasets", "Datasets published.", lambda: _or_nan(self._count))
-        self.metrics.gauge("searches_under_way", "Searches queued or running.", lambda: _or_nan(queue.under_way))
-        self.metrics.gauge("workers_alive", "Processes that search.", self.runner.alive)
-        free = lambda: float(shutil.disk_usage(settings.data).free)  # noqa: E731
-        self.metrics.gauge("disk_free_bytes", "Bytes free where the platform keeps its data.", free)
-        self.metrics.gauge("left_out", "Datasets that no search sees: they cannot be packed.", lambda: len(self.left_out))
-        unconfined = "Parts of their confinement that workers go without, as far as any has worked."
-        self.metrics.gauge("not_confined", unconfined, lambda: float(len(lacking.parts or ())))
+        add_gauges(
+            self.metrics,
+            self.database,
+            settings.data,
+            under_way=queue.under_way,
+            alive=self.runner.alive,
+            left_out=self.left_out,
+        )
         self._pruned = -math.inf
         self._draining = threading.Event()
-        self._stop = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._rounds = Rounds(self.log)
 
     # -------------------------------------------------------------------------------------------- verbs
 
@@ -304,16 +304,14 @@ class Platform:
 
     def start(self) -> None:
         """Begin what happens in the background: packing, searching, expiry."""
-        if not self._threads:
+        if not self._rounds.begun:
             self.shards.start()
             self.runner.start()
-            work = [("keeper", TIDY_SECONDS, self.tidy), ("writer", COUNTED_SECONDS, self.trail.flush)]
+            self._rounds.begin("keeper", TIDY_SECONDS, self.tidy)
+            self._rounds.begin("writer", COUNTED_SECONDS, self.trail.flush)
             if not self.database.is_sqlite:  # others may be there, and what they do is heard of in the database
-                work += [("pulse", PULSE_SECONDS, self._beat), ("follower", PULSE_SECONDS, self._follow)]
-            for name, seconds, task in work:
-                thread = threading.Thread(target=self._repeat, args=(seconds, task), name=f"saibot-{name}", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+                self._rounds.begin("pulse", PULSE_SECONDS, self._beat)
+                self._rounds.begin("follower", PULSE_SECONDS, self._follow)
 
     def drain(self) -> None:
         """This server is about to stop: it says so to whoever asks whether it is ready, and begins no further search."""
@@ -321,10 +319,9 @@ class Platform:
         self.runner.take_no_more()
 
     def close(self) -> None:
-        self._stop.set()
+        self._rounds.stop()
         self.runner.close()
-        for thread in self._threads:
-            thread.join()
+        self._rounds.join()
         self.shards.close()
         for task in (self.accounts.note_uses, self.trail.flush):
             try:
@@ -337,7 +334,7 @@ class Platform:
 
     @property
     def stopping(self) -> bool:
-        return self._draining.is_set() or self._stop.is_set()
+        return self._draining.is_set() or self._rounds.stopping
 
     def healthy(self) -> bool:
         """Whether the database answers."""
@@ -351,7 +348,7 @@ class Platform:
             "space": shutil.disk_usage(self.settings.data).free > 2 * self.settings.max_upload_bytes,
             "files": not self.missing_files,
             "lease": self.lease.keep(),
-            "started": bool(self._threads) and not self.stopping,
+            "started": self._rounds.begun and not self.stopping,
         }
 
     @property
@@ -362,13 +359,6 @@ class Platform:
     def _warn_of_workers(self, parts: list[str]) -> None:
         hint = "A file that takes over a worker could do more than it should: do the unit or the image forbid the calls?"
         self.log.warning("workers are not confined here as they should be", lacking=parts, hint=hint)
-
-    def _repeat(self, seconds: float, task: Callable[[], object]) -> None:
-        while not self._stop.wait(seconds):
-            try:
-                task()
-            except Exception as problem:  # storage that is away for a while; the next round tries again
-                self.log.failure(f"{task.__name__} failed", problem)
 
     def _beat(self) -> None:
         """This server is there, and its searches go on; what was revoked elsewhere is refused here."""
@@ -413,12 +403,6 @@ class Platform:
         self.start()
         self.shards.wake()
 
-    def _count(self) -> float:
-        # Anybody may read the metrics, so they tell nothing of restricted datasets.
-        shown = (datasets.c.state == "live") & (datasets.c.visibility == "public")
-        with self.database.read() as connection:
-            return float(connection.execute(select(func.count()).select_from(datasets).where(shown)).scalar_one())
-
 
 def _emptied(folder: Path) -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -428,13 +412,6 @@ def _emptied(folder: Path) -> Path:
         else:
             path.unlink(missing_ok=True)
     return folder
-
-
-def _or_nan(count: Callable[[], float]) -> float:
-    try:
-        return float(count())
-    except SQLAlchemyError:
-        return math.nan  # the other numbers are wanted most when the database is away
 
 
 def open_platform(settings: Settings, *, new: bool = True) -> Platform:
