@@ -9,12 +9,10 @@ Of several servers one packs at a time, and the others fetch what it made (`shar
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,20 +22,18 @@ from sqlalchemy import Connection, select, update
 from saibot.errors import InvalidInput
 from saibot.platform.errors import Busy
 from saibot.platform.jobs.heavy import heavy
+from saibot.platform.kept_corpus import KeptCorpus
 from saibot.platform.lessons import Lessons
 from saibot.platform.logs import Log
 from saibot.platform.packing import Packing
 from saibot.platform.shared_shards import ShardsLost, SharedShards
 from saibot.platform.storage.database import Database
-from saibot.platform.storage.file_names import sketch_file_name
 from saibot.platform.storage.files import FileStore
 from saibot.platform.storage.reserve import is_full
 from saibot.platform.storage.tables import datasets, terms, versions
-from saibot.safe_file import write_safely
 from saibot.search.corpus import Corpus, PreparedValues
-from saibot.search.index import FILE as INDEX
 from saibot.search.index import CorpusIndex
-from saibot.sketch import SUFFIX, PublicKey
+from saibot.sketch import PublicKey
 
 BATCH = 256
 SMALL = 3000  # sketches: up to here packing is done in this process,
@@ -45,7 +41,6 @@ LIGHT = 4 << 20  # where neither what is new nor the shards have more bytes
 TOO_MUCH = "packing it takes more memory or time than the platform has"
 SHARE = 0.25  # of the time, at most, that packing in the background takes
 SECONDS = 1800.0
-_REST = ("shards", "sketches", "keys", "factors", "shared.json", "index.json", "names")  # the last two of an earlier version
 
 
 class Shards:
@@ -67,8 +62,9 @@ class Shards:
         """`shared` with other servers; `before` is called before what those have changed is fetched, and `left_out` with the
         digest of a sketch that cannot be packed, and why. `memory` bounds what learning from sketches may take.
         """
-        self._database, self._files, self._log = database, files, log
+        self._database, self._log = database, log
         self.folder = folder
+        self._kept = KeptCorpus(folder, files)
         self._may_write = may_write
         self._lock = threading.RLock()
         self._wake = threading.Event()
@@ -89,7 +85,7 @@ class Shards:
         self._known_now: set[str] = set()  # digests of domains that were registered and open levels of what is packed
         self.refused: dict[str, str] = {}  # digests of sketches that no search can use, and why; since this server started
         self._before = before
-        self._shared = SharedShards(database, files, folder, place=self._place) if shared else None
+        self._shared = SharedShards(database, files, folder, place=self._kept.place) if shared else None
         with self._turn():
             self._reconcile(self._open())
             if self._shared is not None:
@@ -271,7 +267,7 @@ class Shards:
         new = list(dict.fromkeys(new))
         self._apply(remove=(touched - current.keys()) | self._stale({digest: current[digest] for digest in new}))
         for digest in new:
-            self._place(digest)
+            self._kept.place(digest)
         self._apply(add=new, providers={digest: current[digest][0] for digest in new})
         with self._database.write() as connection:
             live = _live(connection, touched)
@@ -293,19 +289,6 @@ class Shards:
             for digest, entry in packed.items()
             if (entry.provider, entry.signer) != (current[digest][0], signers[digest])
         }
-
-    def _place(self, digest: str) -> None:
-        """Put a stored sketch where the corpus keeps sketches: a link, or a copy of a remote one."""
-        path = self.folder / "sketches" / f"{digest}{SUFFIX}"
-        if path.exists():
-            return
-        with suppress(FileNotFoundError, FileExistsError):  # withdrawn meanwhile
-            place = self._files.place(sketch_file_name(digest))
-            if place is not None:
-                _link(place, path)
-            else:
-                with self._files.open(sketch_file_name(digest)) as file:
-                    write_safely(path, file.read())
 
     def _install(self, prepared: Sequence[PreparedValues]) -> None:
         """Values that were learned come in the place of those in use."""
@@ -356,35 +339,19 @@ class Shards:
 
     def _is_light(self, add: Collection[str], *, most: int = LIGHT) -> bool:
         """Whether packing can be done in this process, beside answering people."""
-        sketches = (self.folder / "sketches" / f"{digest}{SUFFIX}" for digest in add)
-        shards = self.folder / "shards"
-        return (
-            self._size <= SMALL and _bytes(sketches) <= most and _bytes(shards.iterdir() if shards.is_dir() else ()) <= most
-        )
+        return self._size <= SMALL and self._kept.bytes_of(add) <= most and self._kept.bytes_of_shards() <= most
 
     # -------------------------------------------------------------------------------------------- opening
 
     def _open(self) -> Corpus:
-        """The corpus as its index says, without anything that the index does not name."""
+        """The corpus as its index says, without anything that the index does not name; else an empty one."""
         try:
-            corpus = Corpus(self.folder)
-            named = {name for names in corpus.files.values() for name in names}
-            if not all((self.folder / "shards" / name).is_file() for name in named):
-                raise InvalidInput("a shard is missing.")
-            named |= {f"{digest}{SUFFIX}" for digest in corpus.digests}
-            if not corpus.tells_providers:
-                raise InvalidInput("an earlier version packed it, which did not say whose sketches are.")
+            corpus = self._kept.opened()
         except (InvalidInput, FileNotFoundError):
             if self._shared is not None:
                 self._shared.forget()
-            self._start_over()
-            return Corpus(self.folder)
-        for part in ("shards", "sketches"):
-            (self.folder / part).mkdir(exist_ok=True)
-            with os.scandir(self.folder / part) as entries:
-                strays = [entry.path for entry in entries if entry.name not in named]
-            for stray in strays:
-                os.unlink(stray)
+            return self._kept.start_over()
+        self._kept.sweep(corpus)
         return corpus
 
     def _make_anew(self) -> None:
@@ -392,14 +359,9 @@ class Shards:
         self._packing, self._unmade = None, True
         if self._shared is not None:
             self._shared.forget()
-        self._start_over()
+        self._kept.start_over()
         self._reconcile(self._open())
         self._unmade = False
-
-    def _start_over(self) -> None:
-        for path in (*self.folder.glob(f"{INDEX}*"), *(self.folder / name for name in _REST)):
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        Corpus.create(self.folder)
 
     def _reconcile(self, corpus: Corpus) -> None:
         """What should be in and is not, is packed again; what should not be in, goes."""
@@ -426,20 +388,3 @@ def _live(connection: Connection, digests: Collection[str]) -> dict[str, tuple[s
     found = found.where(versions.c.digest.in_(digests), datasets.c.digest == versions.c.digest)
     in_use = [row for row in connection.execute(found) if row.state == "live" and row.copy_of is None]
     return {row.digest: (row.provider, row.signer) for row in in_use}
-
-
-def _link(place: Path, path: Path) -> None:
-    try:
-        os.link(place, path)
-    except (FileExistsError, FileNotFoundError):
-        raise
-    except OSError:  # another disk, or one without links
-        write_safely(path, place.read_bytes())
-
-
-def _bytes(paths: Iterable[Path]) -> int:
-    total = 0
-    for path in paths:
-        with suppress(FileNotFoundError):  # withdrawn, or merged, meanwhile
-            total += path.stat().st_size
-    return total
