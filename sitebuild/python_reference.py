@@ -10,7 +10,8 @@ import dataclasses
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -206,11 +207,18 @@ def _constructed(thing: type) -> bool:
     """Whether people make one themselves: not an error, not a choice among names, and no shape with a table of fields."""
     if issubclass(thing, BaseException) or hasattr(thing, "__members__") or hasattr(thing, "model_fields"):
         return False
-    return "__init__" in vars(thing) and not dataclasses.is_dataclass(thing)
+    return "__init__" in _own(thing) and not dataclasses.is_dataclass(thing)
+
+
+def _own(thing: type) -> Mapping[str, Any]:
+    """What a class has of its own or of one that it extends in its room, a shape aside: all shapes have the same verbs."""
+    room = thing.__module__.rpartition(".")[0]
+    others = [kind for kind in thing.__mro__[1:] if kind.__module__.rpartition(".")[0] == room]
+    return ChainMap(*(dict(vars(kind)) for kind in (thing, *others) if kind is thing or not hasattr(kind, "model_fields")))
 
 
 def _members(thing: type) -> Iterator[tuple[str, Any]]:
-    for part, member in vars(thing).items():
+    for part, member in _own(thing).items():
         if part.startswith("_") or getattr(member, "__isabstractmethod__", False):
             continue
         if isinstance(member, property | classmethod | staticmethod) or inspect.isfunction(member):

@@ -25,8 +25,8 @@ from saibot.platform.accounts import Caller
 from saibot.platform.backup import continue_numbers
 from saibot.platform.clock import now
 from saibot.platform.describe import terms_of
-from saibot.platform.publishing import file_name
 from saibot.platform.service import Platform
+from saibot.platform.storage.file_names import sketch_file_name
 from saibot.platform.storage.tables import datasets, terms, versions
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
@@ -163,7 +163,7 @@ def _store(platform: Platform, corpus: Corpus, bases: list[Sketch], packed: list
         which = number % len(bases)
         sketch = renamed(bases[which], f"set-{number:06d}", title(rng))
         content = write_sketch(sketch)
-        path = root / file_name(sketch.digest)
+        path = root / sketch_file_name(sketch.digest)
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
         os.link(path, corpus.folder / "sketches" / f"{sketch.digest}{SUFFIX}")

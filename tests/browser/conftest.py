@@ -286,7 +286,7 @@ def known_site(tmp_path_factory: pytest.TempPathFactory, sketches: Path) -> Iter
     ):
         platform.accept(made.caller("survey"), content)
     platform.shards.catch_up()
-    platform.shards.learn()
+    platform.shards.lessons.learn()
     with listening(app_of(platform)) as made.address:
         yield made
 

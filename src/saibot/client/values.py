@@ -12,11 +12,11 @@ from saibot.client.kept import HINT
 from saibot.domains import KnownDomains, level_domain
 from saibot.errors import InvalidInput
 from saibot.search import Corpus, RequestKey
-from saibot.search.corpus import SHARED
 from saibot.search.hops import hop_shards, spread_of, through
 from saibot.search.key_lists import ListedKeys
 from saibot.search.key_maps import View, Views, key_id, view_id
 from saibot.search.packed_rows import pack, shared_rows
+from saibot.search.searched_corpus import SHARED
 from saibot.search.shard import ShardRows
 from saibot.search.shared_factors import SharedFactors
 from saibot.sketch import KeyDomain, KeyPart, Sketch

@@ -27,10 +27,9 @@ from sqlalchemy import Table, func, insert, select, text
 from saibot.domains.file import read_domain
 from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
 from saibot.platform.clock import now
-from saibot.platform.domains import file_name as domain_file_name
-from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
+from saibot.platform.storage.file_names import domain_file_name, sketch_file_name
 from saibot.platform.storage.files import DOMAIN_FILE, SKETCH_FILE, FileStore, open_files
 from saibot.platform.storage.migrate import LATEST, migrate, revision, revisions
 from saibot.platform.storage.ownership import DatabaseLease, check_there_is_one, hold_folder

@@ -12,6 +12,7 @@ from io import SEEK_END
 from sqlalchemy import Connection, func, select
 
 from saibot.platform.errors import OverQuota
+from saibot.platform.storage.file_names import domain_file_name
 from saibot.platform.storage.files import FileStore
 from saibot.platform.storage.tables import domains, versions
 
@@ -37,7 +38,7 @@ class DiskQuota:
 
     def _lists(self, connection: Connection, account: str) -> int:
         digests = select(domains.c.digest).where(domains.c.account == account)
-        return sum(self._size(f"domains/{row.digest}.arrow") for row in connection.execute(digests))
+        return sum(self._size(domain_file_name(row.digest)) for row in connection.execute(digests))
 
     def _size(self, name: str) -> int:
         if name not in self._sizes:

@@ -31,6 +31,7 @@ from saibot.platform.reading import LARGE, PATIENCE, on_disk, read_elsewhere, si
 from saibot.platform.sent_keys import check_size, read_csv
 from saibot.platform.settings import Settings
 from saibot.platform.storage.database import Database
+from saibot.platform.storage.file_names import domain_file_name
 from saibot.platform.storage.files import FileStore
 from saibot.platform.storage.named_locks import NamedLocks
 from saibot.platform.storage.tables import domains, removed_domains, terms
@@ -124,7 +125,7 @@ class RegisteredDomains:
 
     def takes_long(self, digest: str) -> bool:
         """Whether to make that file is work for the process that reads large ones."""
-        place = self._files.place(file_name(digest))
+        place = self._files.place(domain_file_name(digest))
         try:
             return place is None or place.stat().st_size > LARGE
         except FileNotFoundError:
@@ -147,7 +148,7 @@ class RegisteredDomains:
         return found
 
     def _write_csv(self, digest: str, path: Path) -> None:
-        name = file_name(digest)
+        name = domain_file_name(digest)
         place = self._files.place(name)
         if place is not None and place.stat().st_size > LARGE:
             write_csv_elsewhere(place, path)
@@ -179,7 +180,7 @@ class RegisteredDomains:
                 connection.execute(insert(removed_domains).values(id=id, version=version, **gone))
                 self._trail.note(connection, caller.name, "remove domain", f"{id}/{version}", {"digest": row["digest"]})
             if not self.known(row["digest"]):
-                self._files.delete(file_name(row["digest"]))
+                self._files.delete(domain_file_name(row["digest"]))
         with suppress(UnknownDomain):  # another call of this was faster
             self.registry.remove(id, version)
         if not self.known(row["digest"]):
@@ -247,13 +248,13 @@ class RegisteredDomains:
         """The row of somebody who was faster, if there is one. Who may not register leaves no file behind."""
         with self._database.read() as connection:
             self._check_quota(connection, caller, card, len(content))
-        self._files.put(file_name(card.digest), content)
+        self._files.put(domain_file_name(card.digest), content)
         try:
             return self._insert(caller, card, len(content))
         except BaseException:
             with suppress(Exception):  # what stays behind is set aside at the next start
                 if not self.known(card.digest):
-                    self._files.delete(file_name(card.digest))
+                    self._files.delete(domain_file_name(card.digest))
             raise
 
     def _check_quota(self, connection: Connection, caller: Caller, domain: DomainCard, size: int) -> None:
@@ -270,7 +271,7 @@ class RegisteredDomains:
                 hint="Use a domain that is registered, or ask the platform's admin for more.",
             )
 
-        name, most = file_name(domain.digest), self._settings.bytes_per_provider
+        name, most = domain_file_name(domain.digest), self._settings.bytes_per_provider
         self._quota.check(connection, caller.name, name, size, most=most)
 
     def _take_back(self, connection: Connection, caller: Caller, domain: DomainCard) -> None:
@@ -312,7 +313,7 @@ class RegisteredDomains:
 
     def _copy(self, digest: str, id: str, version: int) -> None:
         """The file of a domain into the registry. Two ids may stand for one list: then it is written anew."""
-        with self._files.open(file_name(digest)) as file:
+        with self._files.open(domain_file_name(digest)) as file:
             content = file.read()
         card = read_card(content, name=digest)
         if (card.id, card.version) == (id, version):
@@ -320,10 +321,6 @@ class RegisteredDomains:
             return
         _, domain = read_domain(content, name=digest)
         self.registry.register(KeyDomain(id, version, domain.values, domain.parents))
-
-
-def file_name(digest: str) -> str:
-    return f"domains/{digest}.arrow"
 
 
 def _shown(row: RowMapping) -> Domain:

@@ -7,14 +7,12 @@ import math
 import shutil
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cachetools import LRUCache
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from saibot.platform.about import SaidOfTables
 from saibot.platform.accounts import Accounts, Caller
@@ -25,6 +23,7 @@ from saibot.platform.disk_quota import DiskQuota
 from saibot.platform.domains import RegisteredDomains
 from saibot.platform.enquiries import EnquiryBook
 from saibot.platform.errors import NotFound
+from saibot.platform.gauges import add_gauges
 from saibot.platform.grants import Grants
 from saibot.platform.jobs.heavy import heavy
 from saibot.platform.jobs.lacking import lacking
@@ -37,9 +36,9 @@ from saibot.platform.logs import Log
 from saibot.platform.metrics import Metrics
 from saibot.platform.opened_corpus import OpenedCorpus
 from saibot.platform.providers import Providers
-from saibot.platform.publishing import PATIENCE, Publishing
-from saibot.platform.publishing import file_name as sketch_file_name
+from saibot.platform.publishing import Publishing
 from saibot.platform.relatives import Relatives
+from saibot.platform.rounds import Rounds
 from saibot.platform.search_files import SearchFiles
 from saibot.platform.search_queue import SearchQueue
 from saibot.platform.searches import Searches
@@ -47,17 +46,19 @@ from saibot.platform.servers import Servers
 from saibot.platform.set_aside import SetAside, bring_in_order, list_set_aside, named_files, take_out
 from saibot.platform.settings import Settings
 from saibot.platform.shards import Shards
-from saibot.platform.shown_sketches import QUICK_BYTES, TooLargeToShow, stored_header, summed_sketch
+from saibot.platform.shown_datasets import ShownDatasets
+from saibot.platform.shown_sketches import stored_header
 from saibot.platform.storage.database import Database, SQLAlchemyError
+from saibot.platform.storage.file_names import sketch_file_name
 from saibot.platform.storage.files import open_files
 from saibot.platform.storage.migrate import migrate
 from saibot.platform.storage.ownership import DatabaseLease, check_files_are_ours, check_there_is_one, hold_folder
 from saibot.platform.storage.reserve import Reserve, is_full
 from saibot.platform.storage.tables import datasets
 from saibot.platform.storage.unavailable import told_in_a_line
-from saibot.platform.validation import PROFILED_FEATURES
+from saibot.platform.withdrawing import PATIENCE, Withdrawing
 from saibot.wire import Dataset, Domain, ProviderStanding, Question, Result, Search
-from saibot.wire.dataset import ShownFeature, Visibility
+from saibot.wire.dataset import Visibility
 
 TIDY_SECONDS = 60.0
 PRUNE_SECONDS = 3600.0
@@ -65,8 +66,6 @@ FILLED_AT_START, FILLED_AT_A_TIME = 200, 2000  # payloads of what an earlier ver
 PULSE_SECONDS = 1.0
 COUNTED_SECONDS = 5.0  # that what is counted for the trail may be late
 WITHDRAWAL_SECONDS = 10.0  # that a withdrawal waits for other servers
-DESCRIBED_BYTES = 64 << 20  # of features and profiles, kept in memory
-Described = tuple[str, str | None, tuple[str, ...]]
 
 
 class Platform:
@@ -109,13 +108,12 @@ class Platform:
             self._bring_files_in_order()
         corpus = settings.data / "corpus"
         self.left_out: dict[str, str] = {}  # digests of sketches that cannot be packed, and why
-        self._described: LRUCache[str, Described] = LRUCache(DESCRIBED_BYTES, getsizeof=_size)
-        self._described_lock = threading.Lock()
         quota = DiskQuota(self.files)
         self.domains = RegisteredDomains(self.database, self.files, self.trail, settings, corpus / "domains", quota)
         self.domains.restore_copies()
         self.domains.sweep()
         self.catalog = Catalog(self.database)
+        self.shown = ShownDatasets(self.catalog, self.files, self.domains, self.left_out)
         self.shards = Shards(
             self.database,
             self.files,
@@ -147,6 +145,13 @@ class Platform:
             quota=quota,
             published=self._after_publishing,
             changed=self._after_changing,
+        )
+        self.withdrawing = Withdrawing(
+            self.database,
+            self.files,
+            self.trail,
+            self.catalog,
+            self.copies,
             packed=self.shards.packed,
             remove=self._remove_everywhere,
         )
@@ -166,21 +171,20 @@ class Platform:
             engine=settings.engine,
             master=settings.spark_master,
         )
-        self.publishing.tidy()
+        self.withdrawing.tidy()
         self.copies.fill_in(FILLED_AT_START)
         self._reserve.put_by()
-        self.metrics.gauge("datasets", "Datasets published.", lambda: _or_nan(self._count))
-        self.metrics.gauge("searches_under_way", "Searches queued or running.", lambda: _or_nan(queue.under_way))
-        self.metrics.gauge("workers_alive", "Processes that search.", self.runner.alive)
-        free = lambda: float(shutil.disk_usage(settings.data).free)  # noqa: E731
-        self.metrics.gauge("disk_free_bytes", "Bytes free where the platform keeps its data.", free)
-        self.metrics.gauge("left_out", "Datasets that no search sees: they cannot be packed.", lambda: len(self.left_out))
-        unconfined = "Parts of their confinement that workers go without, as far as any has worked."
-        self.metrics.gauge("not_confined", unconfined, lambda: float(len(lacking.parts or ())))
+        add_gauges(
+            self.metrics,
+            self.database,
+            settings.data,
+            under_way=queue.under_way,
+            alive=self.runner.alive,
+            left_out=self.left_out,
+        )
         self._pruned = -math.inf
         self._draining = threading.Event()
-        self._stop = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._rounds = Rounds(self.log)
 
     # -------------------------------------------------------------------------------------------- verbs
 
@@ -198,19 +202,18 @@ class Platform:
 
     def withdraw(self, caller: Caller, id: str, *, patience: float = PATIENCE) -> None:
         try:
-            self.publishing.withdraw(caller, id, patience=patience)
+            self.withdrawing.withdraw(caller, id, patience=patience)
         except Exception as problem:
             if not is_full(problem):
                 raise
             self._reserve.release()  # to withdraw is to write first, and what is put by is for that
             try:
-                self.publishing.withdraw(caller, id, patience=patience)
+                self.withdrawing.withdraw(caller, id, patience=patience)
             except NotFound:
-                self.publishing.tidy()  # it was begun before the disk was full
+                self.withdrawing.tidy()  # it was begun before the disk was full
             self._reserve.put_by()
         self.said.sweep()
-        with self._described_lock:
-            self._described.clear()
+        self.shown.forget()
 
     def confirm(self, caller: Caller, id: str, digest: str) -> Dataset:
         return self.publishing.confirm(caller, id, digest)
@@ -239,23 +242,8 @@ class Platform:
         return found
 
     def show(self, caller: Caller, id: str) -> dict[str, Any]:
-        """The dataset with its versions, its private profile, and what people should know about it."""
-        document = self.catalog.show(caller, id)
-        features, text, remarks = self._profile(document["digest"])
-        parts = document["key"]["parts"] if document["key"] else []
-        unknown = [part["domain"] for part in parts if not self._knows(part)]
-        notes = [
-            *remarks,
-            *(f"the key domain {name!r} is not registered here; the sketch lists its keys" for name in unknown),
-        ]
-        found = None if text is None else json.loads(text)
-        uses = self.searches.uses_of(id)
-        return document | {"features": json.loads(features), "profile": found, "notes": notes, "uses": uses.to_json()}
-
-    def takes_long(self, caller: Caller, id: str) -> bool:
-        """Whether showing a dataset means to read a large sketch."""
-        document = json.loads(self.catalog.row(caller, id)["document"])
-        return int(document["bytes"]) > QUICK_BYTES
+        """The dataset with its versions, its private profile, what people should know about it, and what it was used for."""
+        return self.shown.show(caller, id) | {"uses": self.searches.uses_of(id).to_json()}
 
     def open_sketch(self, caller: Caller, digest: str, *, counted: bool = True) -> BinaryIO:
         """A published sketch's file; `counted` as a download."""
@@ -306,8 +294,7 @@ class Platform:
     def _leave_out(self, digest: str, reason: str) -> None:
         """A sketch that cannot be packed fails no search: it is in none, and its provider and the admins are told."""
         self.left_out[digest] = reason
-        with self._described_lock:
-            self._described.pop(digest, None)
+        self.shown.forget(digest)
         with self.database.write() as connection:
             query = select(datasets.c.id, datasets.c.provider).where(datasets.c.digest == digest)
             for row in connection.execute(query).all():
@@ -317,16 +304,14 @@ class Platform:
 
     def start(self) -> None:
         """Begin what happens in the background: packing, searching, expiry."""
-        if not self._threads:
+        if not self._rounds.begun:
             self.shards.start()
             self.runner.start()
-            work = [("keeper", TIDY_SECONDS, self.tidy), ("writer", COUNTED_SECONDS, self.trail.flush)]
+            self._rounds.begin("keeper", TIDY_SECONDS, self.tidy)
+            self._rounds.begin("writer", COUNTED_SECONDS, self.trail.flush)
             if not self.database.is_sqlite:  # others may be there, and what they do is heard of in the database
-                work += [("pulse", PULSE_SECONDS, self._beat), ("follower", PULSE_SECONDS, self._follow)]
-            for name, seconds, task in work:
-                thread = threading.Thread(target=self._repeat, args=(seconds, task), name=f"saibot-{name}", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+                self._rounds.begin("pulse", PULSE_SECONDS, self._beat)
+                self._rounds.begin("follower", PULSE_SECONDS, self._follow)
 
     def drain(self) -> None:
         """This server is about to stop: it says so to whoever asks whether it is ready, and begins no further search."""
@@ -334,10 +319,9 @@ class Platform:
         self.runner.take_no_more()
 
     def close(self) -> None:
-        self._stop.set()
+        self._rounds.stop()
         self.runner.close()
-        for thread in self._threads:
-            thread.join()
+        self._rounds.join()
         self.shards.close()
         for task in (self.accounts.note_uses, self.trail.flush):
             try:
@@ -350,7 +334,7 @@ class Platform:
 
     @property
     def stopping(self) -> bool:
-        return self._draining.is_set() or self._stop.is_set()
+        return self._draining.is_set() or self._rounds.stopping
 
     def healthy(self) -> bool:
         """Whether the database answers."""
@@ -364,7 +348,7 @@ class Platform:
             "space": shutil.disk_usage(self.settings.data).free > 2 * self.settings.max_upload_bytes,
             "files": not self.missing_files,
             "lease": self.lease.keep(),
-            "started": bool(self._threads) and not self.stopping,
+            "started": self._rounds.begun and not self.stopping,
         }
 
     @property
@@ -376,13 +360,6 @@ class Platform:
         hint = "A file that takes over a worker could do more than it should: do the unit or the image forbid the calls?"
         self.log.warning("workers are not confined here as they should be", lacking=parts, hint=hint)
 
-    def _repeat(self, seconds: float, task: Callable[[], object]) -> None:
-        while not self._stop.wait(seconds):
-            try:
-                task()
-            except Exception as problem:  # storage that is away for a while; the next round tries again
-                self.log.failure(f"{task.__name__} failed", problem)
-
     def _beat(self) -> None:
         """This server is there, and its searches go on; what was revoked elsewhere is refused here."""
         self.searches.keep()
@@ -392,8 +369,7 @@ class Platform:
     def _follow(self) -> None:
         """What other servers packed or withdrew is so here; what those began that are gone is taken up."""
         if self.shards.keep_in_step():
-            with self._described_lock:
-                self._described.clear()
+            self.shown.forget()
         self.searches.take_back()
 
     def _remove_everywhere(self, digests: set[str], patience: float | None) -> None:
@@ -406,7 +382,7 @@ class Platform:
         """What expired goes; tokens that were used say so."""
         self._reserve.put_by()
         self.searches.tidy()
-        gone = self.publishing.tidy()
+        gone = self.withdrawing.tidy()
         if gone:
             self.said.sweep()
             self.log.info("withdrawn", datasets=gone)
@@ -427,48 +403,6 @@ class Platform:
         self.start()
         self.shards.wake()
 
-    def _count(self) -> float:
-        # Anybody may read the metrics, so they tell nothing of restricted datasets.
-        shown = (datasets.c.state == "live") & (datasets.c.visibility == "public")
-        with self.database.read() as connection:
-            return float(connection.execute(select(func.count()).select_from(datasets).where(shown)).scalar_one())
-
-    def _knows(self, part: dict[str, Any]) -> bool:
-        from saibot.domains import spelled_size
-        from saibot.domains.vocabularies import shipped
-
-        vocabulary = shipped(part["domain"], part["version"])
-        ships = vocabulary is not None and vocabulary.digest == part["digest"]
-        return ships or self.domains.known(part["digest"]) or spelled_size(part["domain"]) == part["size"]
-
-    def _profile(self, digest: str) -> Described:
-        with self._described_lock:
-            known = self._described.get(digest)
-        if known is None:
-            known = self._compute_profile(digest)
-            with self._described_lock, suppress(ValueError):  # larger than the whole memory for them
-                self._described[digest] = known
-        return known
-
-    def _compute_profile(self, digest: str) -> Described:
-        """The features of a sketch and its profile, each as JSON, and what is to be said about them."""
-        from saibot.estimate.profile import DRAWS, profile
-
-        header = stored_header(self.files, digest)
-        width = len(header.features)
-        shown = [ShownFeature.model_validate(one.model_dump(), extra="ignore").to_json() for one in header.features]
-        features = json.dumps(shown, separators=(",", ":"))
-        remarks = [f"it is left out of searches: {self.left_out[digest]}"] if digest in self.left_out else []
-        if width > PROFILED_FEATURES:
-            return features, None, (*remarks, f"a profile is made for up to {PROFILED_FEATURES} features")
-        try:
-            sketch = summed_sketch(self.files, digest)
-        except TooLargeToShow as problem:
-            return features, None, (*remarks, f"there is no profile: {problem.message} {problem.hint}".rstrip("."))
-        # Draws are products of all pairs of features: fewer of them keep memory in bounds for wide sketches.
-        found = profile(sketch, draws=max(200, min(DRAWS, 2_000_000 // width**2)))
-        return features, json.dumps(found.to_json(), separators=(",", ":"), allow_nan=False), tuple(remarks)
-
 
 def _emptied(folder: Path) -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -478,18 +412,6 @@ def _emptied(folder: Path) -> Path:
         else:
             path.unlink(missing_ok=True)
     return folder
-
-
-def _size(described: Described) -> int:
-    features, text, _ = described
-    return len(features) + len(text or "")
-
-
-def _or_nan(count: Callable[[], float]) -> float:
-    try:
-        return float(count())
-    except SQLAlchemyError:
-        return math.nan  # the other numbers are wanted most when the database is away
 
 
 def open_platform(settings: Settings, *, new: bool = True) -> Platform:

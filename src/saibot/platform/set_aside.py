@@ -14,9 +14,8 @@ from sqlalchemy import select
 
 from saibot.domains.file import read_domain
 from saibot.errors import InvalidDomain, InvalidInput, InvalidSketch
-from saibot.platform.domains import file_name as domain_file_name
-from saibot.platform.publishing import file_name as sketch_file_name
 from saibot.platform.storage.database import Database
+from saibot.platform.storage.file_names import domain_file_name, sketch_file_name
 from saibot.platform.storage.files import SET_ASIDE, SKETCH_FILE, FileStore, is_own
 from saibot.platform.storage.tables import datasets, domains, versions
 from saibot.sketch import read_sketch

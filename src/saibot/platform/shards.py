@@ -9,48 +9,38 @@ Of several servers one packs at a time, and the others fetch what it made (`shar
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from sqlalchemy import Connection, select, update
 
 from saibot.errors import InvalidInput
-from saibot.platform.errors import Busy, NotFound
+from saibot.platform.errors import Busy
 from saibot.platform.jobs.heavy import heavy
-from saibot.platform.jobs.process import WorkerProcess
+from saibot.platform.kept_corpus import KeptCorpus
+from saibot.platform.lessons import Lessons
 from saibot.platform.logs import Log
 from saibot.platform.packing import Packing
-from saibot.platform.publishing import file_name
 from saibot.platform.shared_shards import ShardsLost, SharedShards
 from saibot.platform.storage.database import Database
 from saibot.platform.storage.files import FileStore
 from saibot.platform.storage.reserve import is_full
 from saibot.platform.storage.tables import datasets, terms, versions
-from saibot.safe_file import write_safely
 from saibot.search.corpus import Corpus, PreparedValues
-from saibot.search.index import FILE as INDEX
 from saibot.search.index import CorpusIndex
-from saibot.search.learning import is_due
-from saibot.sketch import SUFFIX, PublicKey
-from saibot.wire import FactorsEntry
+from saibot.sketch import PublicKey
 
 BATCH = 256
 SMALL = 3000  # sketches: up to here packing is done in this process,
 LIGHT = 4 << 20  # where neither what is new nor the shards have more bytes
-LIGHT_LESSON = 64 << 20  # bytes of shards that are learned from in seconds
 TOO_MUCH = "packing it takes more memory or time than the platform has"
 SHARE = 0.25  # of the time, at most, that packing in the background takes
 SECONDS = 1800.0
-LESSON_SECONDS = 5.0  # without an upload, before what was published is learned from
-LESSON_DELAY = 600.0  # after which it is learned from in any case
-_REST = ("shards", "sketches", "keys", "factors", "shared.json", "index.json", "names")  # the last two of an earlier version
 
 
 class Shards:
@@ -72,8 +62,9 @@ class Shards:
         """`shared` with other servers; `before` is called before what those have changed is fetched, and `left_out` with the
         digest of a sketch that cannot be packed, and why. `memory` bounds what learning from sketches may take.
         """
-        self._database, self._files, self._log = database, files, log
+        self._database, self._log = database, log
         self.folder = folder
+        self._kept = KeptCorpus(folder, files)
         self._may_write = may_write
         self._lock = threading.RLock()
         self._wake = threading.Event()
@@ -82,13 +73,19 @@ class Shards:
         self._packing: Packing | None = None
         self._unmade = False  # they were dropped, and could not be made anew
         self.left_out = left_out
-        self._teacher = WorkerProcess(memory=memory)
-        self._lesson = threading.Lock()  # one at a time
+        self.lessons = Lessons(
+            database,
+            folder,
+            is_light=lambda most: self._is_light((), most=most),
+            install=self._install,
+            cancelled=self._stopped.is_set,
+            memory=memory,
+        )
         self._size = 0
         self._known_now: set[str] = set()  # digests of domains that were registered and open levels of what is packed
         self.refused: dict[str, str] = {}  # digests of sketches that no search can use, and why; since this server started
         self._before = before
-        self._shared = SharedShards(database, files, folder, place=self._place) if shared else None
+        self._shared = SharedShards(database, files, folder, place=self._kept.place) if shared else None
         with self._turn():
             self._reconcile(self._open())
             if self._shared is not None:
@@ -216,68 +213,6 @@ class Shards:
             for row in rows:
                 connection.execute(update(versions).where(versions.c.dataset == row.number).values(packed=False))
 
-    def factors(self) -> list[FactorsEntry]:
-        """The shared factors that are in use."""
-        corpus = Corpus(self.folder)
-        found = [(id, corpus.factors(id)) for id in corpus.key_ids]
-        return [
-            FactorsEntry(
-                key=id,
-                version=shared.version,
-                bytes=len(shared.content),
-                factors=shared.rank,
-                sketches=len(shared.taught),
-            )
-            for id, shared in found
-            if shared is not None and shared.rank
-        ]
-
-    def open_factors(self, version: str) -> BinaryIO:
-        """Their file, also of an earlier version that is still kept."""
-        try:
-            return (self.folder / "factors" / f"{version}.arrow").open("rb")
-        except FileNotFoundError:
-            hint = "GET /v1/factors names those in use."
-            raise NotFound("there are no shared factors of this version.", hint=hint) from None
-
-    def learn(self) -> list[str]:
-        """Bring the shared factors up to date, in a process of its own; searches go on with those there are.
-
-        Restricted datasets learn and do not teach, and neither do open ones whose source nobody has confirmed. Which key
-        domains there was something to learn about.
-        """
-        with self._lesson, self._database.trying("lesson") as is_mine:
-            return self._learn() if is_mine else []  # else another server learns
-
-    def _learn(self) -> list[str]:
-        in_use = (datasets.c.state == "live") & datasets.c.copy_of.is_(None)
-        with self._database.read() as connection:
-            rows = connection.execute(select(datasets.c.digest, datasets.c.provider).where(in_use)).all()
-        providers = {row.digest: row.provider for row in rows}
-        task = {"folder": str(self.folder), "providers": providers, "teachers": sorted(self._teachers())}
-        cancelled = self._stopped.is_set
-        if self._is_light(
-            (), most=LIGHT_LESSON
-        ):  # soon over: nobody's file waits long for it, and one process has much at a time
-            outcome = heavy().run({"learn": task}, cancelled=cancelled, seconds=SECONDS)
-        else:
-            outcome = self._teacher.run({"learn": task}, progress=lambda *_: None, cancelled=cancelled, seconds=SECONDS)
-        if outcome.status == "cancelled":
-            return []
-        if outcome.status != "done":
-            raise RuntimeError("the process that learns did not finish")
-        prepared = [PreparedValues(**one) for one in outcome.answer["prepared"]]
-        with self._turn():
-            self._apply(install=prepared)
-        return [one.key for one in prepared]
-
-    def _teachers(self) -> set[str]:
-        """Digests of the sketches that may teach."""
-        may = (datasets.c.state == "live") & (datasets.c.visibility == "public") & datasets.c.teaches
-        may &= datasets.c.copy_of.is_(None)  # a copy teaches nothing that its original does not
-        with self._database.read() as connection:
-            return {row.digest for row in connection.execute(select(datasets.c.digest).where(may))}
-
     def start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="saibot-shards", daemon=True)
@@ -288,7 +223,7 @@ class Shards:
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
-        self._teacher.stop()
+        self.lessons.close()
 
     def __len__(self) -> int:
         return self._size
@@ -296,20 +231,17 @@ class Shards:
     # -------------------------------------------------------------------------------------------- packing
 
     def _run(self) -> None:
-        unlearned: float | None = None  # since when there is something that was packed and not learned from
         while not self._stopped.is_set():
-            woken = self._wake.wait(None if unlearned is None else LESSON_SECONDS)
-            # A hundred uploads in a row are one lesson: it begins when nothing has come for a while, or it took too long.
-            if unlearned is not None and (not woken or time.monotonic() - unlearned > LESSON_DELAY):
-                unlearned = None
-                self._try("learning what tables share", self._learn_if_due)
+            woken = self._wake.wait(self.lessons.pause)
+            if self.lessons.is_time(paused=not woken):
+                self._try("learning what tables share", self.lessons.learn_if_due)
                 continue
             self._wake.clear()
             if self._stopped.is_set():
                 return
             started = time.monotonic()
             self._try("packing", self.catch_up)  # where it fails, the next publication or search tries again
-            unlearned = started if unlearned is None else unlearned
+            self.lessons.note_packing(started)
             self._stopped.wait((time.monotonic() - started) * (1 / SHARE - 1))
 
     def _try(self, what: str, work: Callable[[], object]) -> None:
@@ -317,11 +249,6 @@ class Shards:
             work()
         except Exception as problem:
             self._log.failure(f"{what} failed", problem)
-
-    def _learn_if_due(self) -> None:
-        corpus, teachers = Corpus(self.folder), self._teachers()
-        if any(is_due(corpus, id, teachers) for id in corpus.key_ids):
-            self.learn()
 
     def _unpacked(self) -> bool:
         """Whether something that is published is in no shard yet."""
@@ -350,7 +277,7 @@ class Shards:
         new = list(dict.fromkeys(new))
         self._apply(remove=(touched - current.keys()) | self._stale({digest: current[digest] for digest in new}))
         for digest in new:
-            self._place(digest)
+            self._kept.place(digest)
         self._apply(add=new, providers={digest: current[digest][0] for digest in new})
         with self._database.write() as connection:
             live = _live(connection, touched)
@@ -373,18 +300,10 @@ class Shards:
             if (entry.provider, entry.signer) != (current[digest][0], signers[digest])
         }
 
-    def _place(self, digest: str) -> None:
-        """Put a stored sketch where the corpus keeps sketches: a link, or a copy of a remote one."""
-        path = self.folder / "sketches" / f"{digest}{SUFFIX}"
-        if path.exists():
-            return
-        with suppress(FileNotFoundError, FileExistsError):  # withdrawn meanwhile
-            place = self._files.place(file_name(digest))
-            if place is not None:
-                _link(place, path)
-            else:
-                with self._files.open(file_name(digest)) as file:
-                    write_safely(path, file.read())
+    def _install(self, prepared: Sequence[PreparedValues]) -> None:
+        """Values that were learned come in the place of those in use."""
+        with self._turn():
+            self._apply(install=prepared)
 
     def _apply(
         self,
@@ -430,35 +349,19 @@ class Shards:
 
     def _is_light(self, add: Collection[str], *, most: int = LIGHT) -> bool:
         """Whether packing can be done in this process, beside answering people."""
-        sketches = (self.folder / "sketches" / f"{digest}{SUFFIX}" for digest in add)
-        shards = self.folder / "shards"
-        return (
-            self._size <= SMALL and _bytes(sketches) <= most and _bytes(shards.iterdir() if shards.is_dir() else ()) <= most
-        )
+        return self._size <= SMALL and self._kept.bytes_of(add) <= most and self._kept.bytes_of_shards() <= most
 
     # -------------------------------------------------------------------------------------------- opening
 
     def _open(self) -> Corpus:
-        """The corpus as its index says, without anything that the index does not name."""
+        """The corpus as its index says, without anything that the index does not name; else an empty one."""
         try:
-            corpus = Corpus(self.folder)
-            named = {name for names in corpus.files.values() for name in names}
-            if not all((self.folder / "shards" / name).is_file() for name in named):
-                raise InvalidInput("a shard is missing.")
-            named |= {f"{digest}{SUFFIX}" for digest in corpus.digests}
-            if not corpus.tells_providers:
-                raise InvalidInput("an earlier version packed it, which did not say whose sketches are.")
+            corpus = self._kept.opened()
         except (InvalidInput, FileNotFoundError):
             if self._shared is not None:
                 self._shared.forget()
-            self._start_over()
-            return Corpus(self.folder)
-        for part in ("shards", "sketches"):
-            (self.folder / part).mkdir(exist_ok=True)
-            with os.scandir(self.folder / part) as entries:
-                strays = [entry.path for entry in entries if entry.name not in named]
-            for stray in strays:
-                os.unlink(stray)
+            return self._kept.start_over()
+        self._kept.sweep(corpus)
         return corpus
 
     def _make_anew(self) -> None:
@@ -466,14 +369,9 @@ class Shards:
         self._packing, self._unmade = None, True
         if self._shared is not None:
             self._shared.forget()
-        self._start_over()
+        self._kept.start_over()
         self._reconcile(self._open())
         self._unmade = False
-
-    def _start_over(self) -> None:
-        for path in (*self.folder.glob(f"{INDEX}*"), *(self.folder / name for name in _REST)):
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        Corpus.create(self.folder)
 
     def _reconcile(self, corpus: Corpus) -> None:
         """What should be in and is not, is packed again; what should not be in, goes."""
@@ -500,20 +398,3 @@ def _live(connection: Connection, digests: Collection[str]) -> dict[str, tuple[s
     found = found.where(versions.c.digest.in_(digests), datasets.c.digest == versions.c.digest)
     in_use = [row for row in connection.execute(found) if row.state == "live" and row.copy_of is None]
     return {row.digest: (row.provider, row.signer) for row in in_use}
-
-
-def _link(place: Path, path: Path) -> None:
-    try:
-        os.link(place, path)
-    except (FileExistsError, FileNotFoundError):
-        raise
-    except OSError:  # another disk, or one without links
-        write_safely(path, place.read_bytes())
-
-
-def _bytes(paths: Iterable[Path]) -> int:
-    total = 0
-    for path in paths:
-        with suppress(FileNotFoundError):  # withdrawn, or merged, meanwhile
-            total += path.stat().st_size
-    return total

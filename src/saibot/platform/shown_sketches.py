@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from saibot.platform.errors import NotFound, Unusable
-from saibot.platform.publishing import file_name
+from saibot.platform.storage.file_names import sketch_file_name
 from saibot.platform.storage.files import FileStore
 from saibot.safe_arrow import mapped
 from saibot.sketch import Header, Sketch, read_header, read_part, read_sketch
@@ -90,7 +90,7 @@ def stored_budget(files: FileStore, digest: str) -> dict[str, str]:
 
 
 def _content(files: FileStore, digest: str) -> pa.Buffer:
-    name = file_name(digest)
+    name = sketch_file_name(digest)
     place = files.place(name)
     try:
         if place is not None:

@@ -29,10 +29,11 @@ from saibot.estimate.factors import (
     variance_within,
 )
 from saibot.search.candidate import Candidate, Group
-from saibot.search.corpus import SHARED, Corpus
+from saibot.search.corpus import Corpus
 from saibot.search.engine import Best
 from saibot.search.key_maps import View
 from saibot.search.packed_rows import READINGS
+from saibot.search.searched_corpus import SHARED
 from saibot.search.shared_factors import key_tree
 from saibot.search.state import State
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from saibot.errors import InvalidInput, InvalidSketch
 from saibot.estimate.other_budget import EPSILONS, Signal, helped_signal, noise_ratio, own_signal
-from saibot.search.corpus import SHARED, Corpus
+from saibot.search.corpus import Corpus
 from saibot.search.found import Found, SearchResult
 from saibot.search.request import SearchRequest
+from saibot.search.searched_corpus import SHARED
 from saibot.sketch import Sketch
 from saibot.wire import OtherBudgets, WhatIf
 from saibot.wire.dataset import Cost

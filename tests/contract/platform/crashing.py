@@ -27,7 +27,8 @@ from saibot.platform.accounts import Caller
 from saibot.platform.catalog import Filter
 from saibot.platform.service import Platform
 from saibot.platform.storage import migrate
-from saibot.search.corpus import Corpus, pack
+from saibot.search.corpus import Corpus
+from saibot.search.packed_rows import pack
 from saibot.sketch import read_sketch
 
 PROVIDER = Caller("clinic", frozenset({"provider"}), "t1")

@@ -145,7 +145,7 @@ def test_a_platform_that_is_killed_in_a_withdrawal_withdraws_earlier_versions_of
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(platform.publishing, "_remove", killed)
+    monkeypatch.setattr(platform.withdrawing, "_remove", killed)
     with pytest.raises(KeyboardInterrupt):
         platform.withdraw(owner, first.id)
     platform.close()

@@ -36,7 +36,7 @@ def server(start_in_process: Any, tmp_path_factory: pytest.TempPathFactory) -> I
             clients[number % 8].post("/v1/datasets", content=write_sketch(sketch), headers=headers, params=query)
         shards = server.app.state.platform.shards
         shards.catch_up()
-        shards.learn()
+        shards.lessons.learn()
         yield server
 
 

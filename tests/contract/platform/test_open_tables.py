@@ -158,7 +158,7 @@ def school(start_in_process: Any, tmp_path_factory: pytest.TempPathFactory) -> I
 
 def taught(server: Any) -> set[str]:
     """Who taught what is in use, once everything that is due was learned."""
-    server.app.state.platform.shards._learn_if_due()
+    server.app.state.platform.shards.lessons.learn_if_due()
     corpus = Corpus(server.settings.data / "corpus")
     (id,) = corpus.key_ids
     shared = corpus.factors(id)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from saibot.platform import Settings, service
+from saibot.platform import Settings, gauges, service
 from saibot.platform.jobs import process
 from saibot.platform.jobs.lacking import Lacking
 from saibot.platform.jobs.process import WorkerProcess
@@ -46,7 +46,8 @@ def test_whoever_runs_it_hears_of_workers_that_are_not_confined(
     """Workers of any kind: the one that reads large files, too, as under a unit that lets no rules over files be made."""
     known = Lacking()
     monkeypatch.setattr(process, "lacking", known)
-    monkeypatch.setattr(service, "lacking", known)
+    for module in (service, gauges):
+        monkeypatch.setattr(module, "lacking", known)
     platform, client = alone.app.state.platform, alone.client()
     said: list[dict[str, Any]] = []
     monkeypatch.setattr(platform.log, "warning", lambda words, **facts: said.append(facts))

@@ -34,7 +34,7 @@ def server(start_in_process: Any, tmp_path_factory: pytest.TempPathFactory) -> I
     )
     for server in start_in_process(settings):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("saibot.platform.shards.LESSON_SECONDS", 0.2)
+            patch.setattr("saibot.platform.lessons.LESSON_SECONDS", 0.2)
             server.ids = {}
             clients = [server.account("provider", "requester", name=f"provider{number}") for number in range(8)]
             for number, sketch in enumerate(TABLES.sketches):
@@ -43,8 +43,8 @@ def server(start_in_process: Any, tmp_path_factory: pytest.TempPathFactory) -> I
                 server.ids[sketch.digest] = answer["id"]
             shards = server.app.state.platform.shards
             shards.catch_up()
-            if shards.factors() == []:
-                shards.learn()
+            if shards.lessons.factors() == []:
+                shards.lessons.learn()
             server.providers = clients
             yield server
 
@@ -140,7 +140,7 @@ def test_what_is_withdrawn_is_out_of_the_next_version(server: Any) -> None:
     gone = TABLES.sketches[5].digest
     before = version_in_use(server)
     assert server.providers[5].delete(f"/v1/datasets/{server.ids[gone]}").status_code == 204
-    server.app.state.platform.shards.learn()
+    server.app.state.platform.shards.lessons.learn()
     after = version_in_use(server)
     assert after != before
     assert gone not in read_factors(server.client().get(f"/v1/factors/{after}").content, after).taught

@@ -17,8 +17,8 @@ from saibot.errors import InvalidInput, SaibotError
 from saibot.platform import Settings
 from saibot.platform.accounts import Caller
 from saibot.platform.backup import backup
-from saibot.platform.publishing import file_name
 from saibot.platform.service import open_platform
+from saibot.platform.storage.file_names import sketch_file_name
 from saibot.platform.storage.files import SET_ASIDE
 from saibot.sketch import SigningKey, Sketch, read_sketch, signed, signer_of, write_sketch
 from saibot.sketch.signing import account_proof, successor_proof
@@ -209,7 +209,7 @@ def test_a_restored_sketch_needs_no_signature_of_today(fresh: Settings, made_ske
         asked = platform.providers.challenge(clinic)
         proof = key.sign(account_proof(asked.challenge, "clinic"))
         platform.providers.bind(clinic, NewKey(key=key.public.text, proof=proof))
-        platform.files.put(SET_ASIDE + file_name(sketch.digest), write_sketch(sketch))
+        platform.files.put(SET_ASIDE + sketch_file_name(sketch.digest), write_sketch(sketch))
         assert platform.restore_set_aside(sketch.digest, "clinic").signer is None
     finally:
         platform.close()

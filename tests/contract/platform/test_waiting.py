@@ -107,7 +107,7 @@ def test_a_withdrawal_that_waits_for_packing_keeps_no_upload_waiting_and_ends_in
         assert soon(lambda: other.put("/v1/domains/wards/1", content=b"key\na\n", headers=CSV)).status_code == 201
         leaving.join(ANSWERS)
         assert said and said[0].status_code == 503 and "out of all lists" in said[0].json()["error"]["message"]
-    platform.publishing.tidy()
+    platform.withdrawing.tidy()
     assert gone["digest"] not in Corpus(platform.shards.folder).digests
     assert not list(Path(platform.settings.data / "sketches").rglob(f"{gone['digest']}*"))
 
@@ -120,7 +120,7 @@ def test_many_withdrawals_that_wait_for_packing_keep_nobody_else_waiting(one: An
     def withdraw(caller: Any, id: str, *, patience: float = PATIENCE) -> None:
         waits.wait(3 * ANSWERS if patience else 0)
 
-    platform.withdraw, platform.publishing.check_may_withdraw = withdraw, lambda caller, id: None
+    platform.withdraw, platform.withdrawing.check_may_withdraw = withdraw, lambda caller, id: None
     with crowd(one, lambda client, n: client.delete(f"/v1/datasets/d{n}")) as answers:
         other = one.client()
         try:

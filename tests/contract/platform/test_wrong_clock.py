@@ -171,7 +171,7 @@ def test_what_could_not_be_taken_out_of_the_shards_when_it_expired_is_taken_out_
 
     with clock_ahead(11):
         with monkeypatch.context() as patched:
-            patched.setattr(platform.publishing, "_remove", fail)
+            patched.setattr(platform.withdrawing, "_remove", fail)
             with pytest.raises(OSError, match="away"):
                 platform.tidy()
         assert len(Corpus(platform.shards.folder)) == 1

@@ -87,8 +87,8 @@ def learned(settings: Settings) -> Iterator[Platform]:
 def test_with_the_help_of_the_corpus_values_are_those_that_searches_use_and_nearer_to_the_truth(learned: Platform) -> None:
     before = learned.key_values.of(world().sketches[0].digest)
     assert before is not None and before.factors is None
-    learned.shards.learn()
-    (entry,) = learned.shards.factors()
+    learned.shards.lessons.learn()
+    (entry,) = learned.shards.lessons.factors()
     corpus = Corpus(learned.settings.data / "corpus")
     searched = {
         str(digest): mean + row[:-1]
@@ -180,7 +180,7 @@ def test_of_a_large_sketch_one_feature_is_read_and_says_what_it_says_among_all(
 def test_a_feature_that_is_read_alone_is_helped_by_the_corpus_as_among_all(
     learned: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learned.shards.learn()
+    learned.shards.lessons.learn()
     digest = world().sketches[0].digest
     whole = learned.key_values.of(digest)
     monkeypatch.setattr(shown_sketches, "SHOWN_BYTES", 0)
@@ -195,9 +195,9 @@ def test_a_profile_of_sums_is_that_of_the_whole_sketch(
     platform: Platform, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     dataset, _ = platform.accept(PROVIDER, (GOLDEN / f"{name}.saibot").read_bytes())
-    before = platform._compute_profile(dataset.digest)
+    before = platform.shown._compute_profile(dataset.digest)
     monkeypatch.setattr(shown_sketches, "SHOWN_BYTES", 0)
-    assert before[1] is not None and platform._compute_profile(dataset.digest) == before
+    assert before[1] is not None and platform.shown._compute_profile(dataset.digest) == before
 
 
 def test_more_keys_than_can_be_shown_are_refused_in_words(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:

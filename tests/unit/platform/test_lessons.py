@@ -25,9 +25,9 @@ def test_what_was_published_is_learned_from(
     busy: bool,
 ) -> None:
     lessons: list[float] = []
-    monkeypatch.setattr("saibot.platform.shards.LESSON_SECONDS", pause)
-    monkeypatch.setattr("saibot.platform.shards.LESSON_DELAY", delay)
-    monkeypatch.setattr(platform.shards, "learn", lambda: lessons.append(time.monotonic()) or [])
+    monkeypatch.setattr("saibot.platform.lessons.LESSON_SECONDS", pause)
+    monkeypatch.setattr("saibot.platform.lessons.LESSON_DELAY", delay)
+    monkeypatch.setattr(platform.shards.lessons, "learn", lambda: lessons.append(time.monotonic()) or [])
     platform.accept(provider, named("first"))
     end = time.monotonic() + 30
     while not lessons and time.monotonic() < end:
@@ -48,8 +48,8 @@ def test_two_lessons_at_once_are_one_after_the_other(platform: Platform, monkeyp
         inside.pop()
         return []
 
-    monkeypatch.setattr(platform.shards, "_learn", slow)
-    threads = [threading.Thread(target=platform.shards.learn) for _ in range(3)]
+    monkeypatch.setattr(platform.shards.lessons, "_learn", slow)
+    threads = [threading.Thread(target=platform.shards.lessons.learn) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -81,7 +81,7 @@ async def body_of(request: Request, limit: int) -> bytes:
 
 async def reading(request: Request, here: Platform, caller: Caller, id: str, work: Callable[[], Found]) -> Found:
     """What comes of reading a dataset's sketch to show it; large ones are read one at a time."""
-    if not await run_in_threadpool(here.takes_long, caller, id):
+    if not await run_in_threadpool(here.shown.takes_long, caller, id):
         return await run_in_threadpool(work)
     shown: Shares = request.app.state.shown
     address = network_of(request.client.host) if request.client else ""

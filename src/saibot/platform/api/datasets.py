@@ -25,8 +25,8 @@ from saibot.platform.api.uploads import upload_of
 from saibot.platform.catalog import SORTS, Filter, Sort
 from saibot.platform.errors import Busy, WrongMediaType
 from saibot.platform.pagination import read_cursor
-from saibot.platform.publishing import PATIENCE
 from saibot.platform.validation import MAGIC, PRIVATIZE
+from saibot.platform.withdrawing import PATIENCE
 from saibot.sketch import SUFFIX
 from saibot.wire import About, Dataset, Related, ShownDataset
 from saibot.wire.dataset import Visibility
@@ -166,7 +166,7 @@ async def describe(request: Request, caller: Asking, here: Here, id: DatasetId) 
 )
 async def withdraw(request: Request, caller: Asking, here: Here, id: DatasetId) -> Response:
     """When this has answered, its data is in no file of the platform any more. 503: it is in no list; its files follow."""
-    await run_in_threadpool(here.publishing.check_may_withdraw, caller, id)
+    await run_in_threadpool(here.withdrawing.check_may_withdraw, caller, id)
     async with AsyncExitStack() as held:
         patience = PATIENCE
         try:

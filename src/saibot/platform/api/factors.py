@@ -20,7 +20,7 @@ _FILE = {200: {"content": {"application/octet-stream": {}}, "description": "An A
 @router.get("/factors", summary="Shared factors in use", responses=documented({200: schemas.FactorsList}))
 def list_factors(caller: Asking, here: Here) -> Response:
     """They are learned from public sketches and improve the values of all; a search at home uses the same files."""
-    return page_answer(Page([entry.to_json() for entry in here.shards.factors()], None))
+    return page_answer(Page([entry.to_json() for entry in here.shards.lessons.factors()], None))
 
 
 @router.get(
@@ -31,5 +31,5 @@ def list_factors(caller: Asking, here: Here) -> Response:
 )
 def download(request: Request, caller: Asking, here: Here, version: Version) -> Response:
     """Earlier versions are kept as long as nothing that taught them was withdrawn."""
-    file = here.shards.open_factors(version)
+    file = here.shards.lessons.open_factors(version)
     return file_answer(request, file, etag=version, media_type="application/octet-stream", name=f"{version[:16]}.arrow")

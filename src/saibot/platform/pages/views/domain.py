@@ -26,7 +26,7 @@ from saibot.report.key_charts import OverKeys, loaded_bars, over_keys
 from saibot.report.key_table import KINDS, KeyTable
 from saibot.report.places import map_words, shapes_of
 from saibot.report.spreadsheet import safe_file_name
-from saibot.search.corpus import SHARED
+from saibot.search.searched_corpus import SHARED
 
 LOADED = 12  # datasets shown for a factor
 COMPOSITE = " × "
