@@ -121,10 +121,11 @@ def test_a_search_that_ended_its_platform_three_times_is_given_up(
 def test_a_search_that_takes_too_long_is_stopped(
     fresh: Settings, start_in_process: Any, sketches: Bytes, verbs: Any
 ) -> None:
-    for server in start_in_process(fresh.model_copy(update={"search_seconds": 0.05})):
+    for server in start_in_process(fresh.model_copy(update={"search_seconds": 1.0})):
         verbs.publish(server.account("provider"), sketches["good"])
         requester = server.account("requester")
-        search = verbs.wait(requester, verbs.ask(requester, sketches["train"]).json()["id"])
+        with held(server):
+            search = verbs.wait(requester, verbs.ask(requester, sketches["train"]).json()["id"])
         assert search["status"] == "failed" and search["error"]["code"] == "too_long"
 
 
