@@ -122,14 +122,15 @@ def test_a_body_that_trickles_is_closed_of_an_account_and_of_nobody(impatient: A
         assert refusal(heard(account)) == (408, "slow_body")
 
 
-def test_a_body_that_comes_steadily_takes_its_time(impatient: Any) -> None:
-    own = b"Authorization: %s\r\n" % impatient.account("provider").headers["Authorization"].encode()
-    with callers(impatient, 1) as (caller,):
-        caller.sendall(BODY.replace(b"1000000", b"40000") % own)
-        for _ in range(20):  # twice as long as anybody waits for one that does not come
-            caller.sendall(b"x" * 2000)
-            time.sleep(0.06)
-        assert caller.recv(1 << 16).startswith(b"HTTP/1.1 422")
+def test_a_body_that_comes_steadily_takes_its_time(fresh: Settings, start_over_http: Any) -> None:
+    for server in start_over_http(fresh.model_copy(update={"patience_seconds": 2.0})):
+        own = b"Authorization: %s\r\n" % server.account("provider").headers["Authorization"].encode()
+        with callers(server, 1) as (caller,):
+            caller.sendall(BODY.replace(b"1000000", b"40000") % own)
+            for _ in range(40):  # twice as long as anybody waits for one that does not come
+                caller.sendall(b"x" * 1000)
+                time.sleep(0.1)
+            assert caller.recv(1 << 16).startswith(b"HTTP/1.1 422")
 
 
 def test_an_answer_that_nobody_reads_is_not_kept(impatient: Any, sketches: dict[str, bytes], verbs: Any) -> None:
