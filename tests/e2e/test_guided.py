@@ -70,6 +70,13 @@ def test_keys_of_the_wrong_list_are_told_before_anything_is_paid(clinic: Path) -
     assert not (clinic / "s.saibot").exists()
 
 
+def test_a_platform_that_does_not_answer_is_told_of_before_anything_is_paid(clinic: Path) -> None:
+    words = [*SAID[:-2], "--domain", "range:ward:1:30", "--platform", "http://127.0.0.1:9"]
+    done = run("publish", "stays.csv", *words, "--yes", cwd=clinic)
+    assert done.returncode == 1 and "no platform answers" in done.stderr
+    assert not (clinic / "stays.toml").exists() and "stays" not in run("ledger", cwd=clinic).stdout
+
+
 def test_columns_that_would_be_noise_are_told_before_anything_is_paid(clinic: Path) -> None:
     words = [*SAID[:4], "--feature", "nights=0:1000000", *SAID[6:], "--domain", "range:ward:1:30"]
     done = run("publish", "stays.csv", *words, cwd=clinic)

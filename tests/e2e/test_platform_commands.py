@@ -200,6 +200,18 @@ def test_a_provider_says_licence_contact_and_tags_beside_the_sketch(story, publi
         story.requester.type("describe", published["id"], "--tag", "mine")
 
 
+TABLE = ("train.csv", "--individual", "one patient", "--key", "none", "--feature", "age=0:100", "--epsilon", "1", "--yes")
+
+
+def test_whoever_may_not_publish_hears_so_before_anything_is_paid(story):
+    with pytest.raises(SaibotError, match="it is no provider"):
+        story.requester.type("publish", *TABLE)
+    with pytest.raises(SaibotError, match="needs a token") as refused:
+        story.requester.type("publish", *TABLE, "--platform", story.requester.address.replace("127.0.0.1", "localhost"))
+    assert "saibot login" in str(refused.value.hint)
+    assert "train" not in story.requester.type("ledger")
+
+
 def test_a_requester_searches_at_home_and_augments_its_rows(story, published):
     asked = ("--train", "train.csv", "--test", "test.csv", "--target", "cost", "--key", "station", "--feature", "age")
     shown = story.requester.type("search", *asked, "--local", "--out", "local.json")
@@ -359,6 +371,17 @@ def test_a_revoked_token_opens_nothing(story):
         guest.type("searches", "list")
     guest.type("logout")
     assert made["token"] not in (guest.folder / "home" / "config.toml").read_text()
+
+
+def test_what_was_paid_and_could_not_be_sent_is_sent_by_the_same_command(story, monkeypatch):
+    said = [*TABLE, "--name", "paid-once"]
+    pd.DataFrame({"age": range(18, 98)}).to_csv(story.provider.folder / "train.csv", index=False)
+    said[said.index("1", 5)] = "0.1"
+    with pytest.raises(SaibotError):
+        story.provider.type("publish", *said, "--visibility", "nobody")
+    sent = story.provider.json("publish", *said)
+    assert sent["repeated"] is True and sent["dataset"]["version"] == 1
+    story.provider.type("withdraw", sent["dataset"]["id"], "--yes")
 
 
 def test_the_platform_ends_cleanly_and_what_was_withdrawn_is_gone(story, published):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -104,6 +105,8 @@ def main() -> None:
     try:
         app()
     except SaibotError as problem:
+        if _stopping.is_set():  # an engine that is interrupted says so in an error of its own
+            _stopped()
         _fail(problem)
     except ModuleNotFoundError as missing:
         known = missing_extra(missing)
@@ -111,8 +114,7 @@ def main() -> None:
             raise
         _fail(known)
     except Stopped:
-        say("stopped. What was charged before stays charged: `saibot ledger` shows it.", err=True)
-        sys.exit(130)
+        _stopped()
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
@@ -122,8 +124,19 @@ class Stopped(BaseException):
     """Ctrl-C, under a name that the command-line library does not swallow on the way up."""
 
 
+_stopping = threading.Event()
+
+
 def _stop(number: int, frame: object) -> None:
+    _stopping.set()
     raise Stopped
+
+
+def _stopped() -> NoReturn:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever cannot wait for the end of this
+    spent = "" if _asked_for() == "serve" else " What was charged before stays charged: `saibot ledger` shows it."
+    say(f"stopped.{spent}", err=True)
+    sys.exit(130)
 
 
 def _asked_for() -> str:

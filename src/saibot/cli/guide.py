@@ -49,7 +49,7 @@ def publish_table(table: Path, answers: Answers, options: TableOptions) -> None:
     from saibot.client import Provider
     from saibot.client.config import find_address
     from saibot.client.guiding import check_untuned, keep_card, nobody
-    from saibot.errors import InvalidInput
+    from saibot.errors import InvalidInput, SaibotError
     from saibot.privatize import look_at, privatize
     from saibot.safe_file import write_safely
 
@@ -60,6 +60,8 @@ def publish_table(table: Path, answers: Answers, options: TableOptions) -> None:
             "it is not said where the sketch is to go.",
             hint="Say --platform ADDRESS (or `saibot login ADDRESS` once), or --out FILE for a file only.",
         )
+    if options.out is None:
+        check_may_publish(options.platform)
     someone = sys.stdin.isatty() and sys.stderr.isatty() and not options.json
     path = options.card or table.with_name(table.name.split(".")[0] + ".toml")
     request, made = _request(table, answers, options, path, _ask if someone else nobody)
@@ -89,11 +91,16 @@ def publish_table(table: Path, answers: Answers, options: TableOptions) -> None:
         write_safely(options.out, released.content)
         document["sketch"] = str(options.out)
     else:
-        with open_connection(options.platform) as opened:
-            sent = Provider(opened).publish(
-                released.sketch, card=request.card, visibility=options.visibility, expires=options.expires
-            )
-            describe_all(Provider(opened), [sent], options.said)
+        try:
+            with open_connection(options.platform) as opened:
+                sent = Provider(opened).publish(
+                    released.sketch, card=request.card, visibility=options.visibility, expires=options.expires
+                )
+                describe_all(Provider(opened), [sent], options.said)
+        except SaibotError:
+            _report(released, request, path if made else None, err=True)
+            say("What was charged is kept: the same command sends the same sketch, at no further cost.", err=True)
+            raise
         document |= {"platform": opened.url, "dataset": sent.model_dump(mode="json")}
     if options.json:
         print_json(document)
@@ -105,6 +112,19 @@ def publish_table(table: Path, answers: Answers, options: TableOptions) -> None:
     else:
         say(f"published as {sent.id} ({shown(sent.name)}, version {sent.version})")
         say(f"next: `saibot datasets {sent.id}` shows it as others see it; `saibot withdraw {sent.id}` takes it back.")
+
+
+def check_may_publish(platform: str | None) -> None:
+    """Before a row is read: what a platform would refuse is not paid for first."""
+    from saibot.errors import InvalidInput
+
+    with open_connection(platform) as opened:
+        account = opened.me()
+    if "provider" not in account.roles:
+        raise InvalidInput(
+            f"the account {shown(account.name)} may not publish there: it is no provider. Nothing was charged.",
+            hint="Ask the platform's admin for a token of that role, or say --out FILE for a file only.",
+        )
 
 
 def _request(table: Path, answers: Answers, options: TableOptions, path: Path, ask: Ask) -> tuple[ReleaseRequest, bool]:
@@ -160,10 +180,10 @@ def _ask(question: GuideQuestion) -> str:
     return answer.strip()
 
 
-def _report(released: Released, request: ReleaseRequest, card: Path | None) -> None:
+def _report(released: Released, request: ReleaseRequest, card: Path | None, *, err: bool = False) -> None:
     if card is not None:
-        say(f"wrote the card {card}: what was said about the table, to keep and to edit")
+        say(f"wrote the card {card}: what was said about the table, to keep and to edit", err=err)
     if released.repeated:
-        say("this very release was asked for before: the same sketch, at no further cost.")
+        say("this very release was asked for before: the same sketch, at no further cost.", err=err)
     else:
-        say(f"charged {request.card.dataset.name}: {request.budget} under {request.neighbours}")
+        say(f"charged {request.card.dataset.name}: {request.budget} under {request.neighbours}", err=err)

@@ -31,7 +31,8 @@ def inspect(
     from saibot.sketch import implausible, read_sketch
 
     if not sketch.is_file():
-        raise InvalidSketch(f"there is no sketch {sketch}.")
+        what = "is a folder, and no sketch" if sketch.is_dir() else "is not there"
+        raise InvalidSketch(f"{sketch} {what}.", hint="Give the path of a .saibot file; `saibot privatize TABLE` makes one.")
     read = read_sketch(sketch)
     try:
         found = profile(read)

@@ -94,7 +94,8 @@ def _token(file: Path | None) -> str:
         try:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
-            raise InvalidInput(f"the token file {file} cannot be read.") from None
+            hint = "It is a text file with a token in it, which the platform's admin gives out."
+            raise InvalidInput(f"the token file {file} cannot be read.", hint=hint) from None
     elif os.environ.get("SAIBOT_TOKEN"):
         text = os.environ["SAIBOT_TOKEN"]
     elif sys.stdin.isatty():

@@ -198,7 +198,7 @@ def _publish_sketches(
     for path, dataset in zip(sketches, done, strict=True):
         say(f"published {path} as {dataset.id} ({shown(dataset.name)}, version {dataset.version})")
         tell_doubts(dataset)
-    say(f"next: `saibot datasets {done[-1].id}` shows it as others see it; `saibot withdraw ID` takes it back.")
+    say(f"next: `saibot datasets {done[-1].id}` shows it as others see it; `saibot withdraw {done[-1].id}` takes it back.")
 
 
 def tell_doubts(dataset: Dataset) -> None:

@@ -42,7 +42,8 @@ def synthesize(
     from saibot.sketch import read_sketch
 
     if not sketch.is_file():
-        raise InvalidSketch(f"there is no sketch {sketch}.")
+        what = "is a folder, and no sketch" if sketch.is_dir() else "is not there"
+        raise InvalidSketch(f"{sketch} {what}.", hint="Give the path of a .saibot file; `saibot privatize TABLE` makes one.")
     read = read_sketch(sketch)
     made = make(read, rows=rows, seed=seed, target=target)
     path = out or Path(f"{read.header.dataset.name}.synthetic.csv")

@@ -188,7 +188,7 @@ def _of_known(found: Situation | None, key: str, measure: str) -> str:
         )
     if found.free.clear or found.gain.clear:
         as_well = f"{means} with them, {fixed(found.private.score, 2)} with the private columns"
-        return f"{where}, your own averages do as well ({measure} {as_well})"
+        return f"{where}, your own averages do as well or better ({measure} {as_well})"
     return f"{where}, neither your own averages nor the private columns help ({measure} {own} without them)"
 
 

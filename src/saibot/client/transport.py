@@ -212,8 +212,8 @@ def refuse(response: httpx.Response) -> NoReturn:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, PlatformUnreachable):
         message, code, hint, details = f"the platform answered with status {status}.", "", None, None
     kinds: dict[int, type[PlatformError]] = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 429: PlatformBusy}
-    if status == 401 and hint is None:
-        hint = "`saibot login ADDRESS` stores a token."
+    if status == 401 and (hint is None or "Authorization" in hint):  # which is for programs that have no client
+        hint = "`saibot login ADDRESS` stores a token; the platform's admin gives them out."
     error = kinds.get(status, PlatformError)(message, hint=hint, status=status, code=code, details=details)
     if isinstance(error, PlatformBusy):
         error.retry_after = retry_after(response)

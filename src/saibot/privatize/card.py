@@ -392,7 +392,9 @@ def card_message(problem: ValidationError) -> tuple[str, str | None]:
             f"{hint}There are {', '.join(fields)}; see docs/reference/card.md.",
         )
     reason = first["msg"].removeprefix("Value error, ")
-    return f"the card is not valid at [{place}]: {reason}." if place else f"the card is not valid: {reason}.", None
+    is_one_of_two = steps[-2:-1] == ["bounds"] and steps[-1] in ("0", "1")
+    pair = "Bounds are two numbers, the lower first: bounds = [0, 30]." if is_one_of_two else None
+    return f"the card is not valid at [{place}]: {reason}." if place else f"the card is not valid: {reason}.", pair
 
 
 def _fields_at(place: tuple[str, ...]) -> list[str]:

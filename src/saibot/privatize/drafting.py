@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +113,16 @@ def make_card(table: TableLike, **answers: Any) -> Card:
     return card_from(said, column_names(table))
 
 
+_NUMBER = r"\s*(-?\d+(?:\.\d+)?)\s*"
+NEARLY_BOUNDS = re.compile(rf"{_NUMBER}(?:-|–|\.\.|;|,|to){_NUMBER}")
+
+
 def checked_column(name: str, columns: Sequence[str]) -> str:
     """The name, if there is such a column."""
     if name not in columns:
-        raise InvalidInput(f"the table has no column {name!r}.", hint=columns_in_words(columns))
+        near = get_close_matches(name, columns, 1)
+        meant = f"Did you mean {near[0]!r}? " if near else ""
+        raise InvalidInput(f"the table has no column {name!r}.", hint=f"{meant}{columns_in_words(columns)}")
     return name
 
 
@@ -139,6 +146,12 @@ def _feature(text: str, labels: dict[str, str]) -> tuple[str, dict[str, Any]]:
         return label, facts | {"bounds": {"buy": AUTO, "range": pair}}
     if pair is not None:
         return label, facts | {"bounds": pair}
+    ends = NEARLY_BOUNDS.fullmatch(said)
+    if ends is not None:
+        raise InvalidInput(
+            f"the feature {text!r} would be a column of one level, called {said.strip()!r}.",
+            hint=f"Bounds have a colon between them: {column}={ends[1]}:{ends[2]}. A card can name such a level.",
+        )
     levels = [level.strip() for level in said.split("|") if level.strip()]
     if not levels or ":" in said:
         raise InvalidInput(

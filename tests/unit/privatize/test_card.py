@@ -209,6 +209,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         r"\[features.arr_delay\].*upside down",
     ),
     "bounds that are one": (changed("features", "arr_delay", "bounds", to=[5, 5]), r"\[features.arr_delay\].*upside down"),
+    "one bound": (changed("features", "arr_delay", "bounds", to=[0]), r"\[features.arr_delay.bounds.1\]"),
     "three bounds": (changed("features", "arr_delay", "bounds", to=[1, 2, 3]), r"\[features.arr_delay.bounds"),
     "bounds as text": (changed("features", "arr_delay", "bounds", to=["low", "high"]), r"\[features.arr_delay.bounds"),
     "bounds not finite": (changed("features", "arr_delay", "bounds", to=[0, float("inf")]), r"\[features.arr_delay.bounds"),

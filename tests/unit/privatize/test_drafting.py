@@ -27,6 +27,21 @@ def test_a_card_is_made_from_a_frame_and_a_few_words() -> None:
     assert card.keys["ward"].domain.id == "range:ward:1:20"
 
 
+@pytest.mark.parametrize("text", ["size=0-20", "size= 0 .. 20", "size=0,20", "size=0 to 20"])
+def test_bounds_that_are_written_in_another_way_are_no_level(text: str) -> None:
+    """Such a level is in no row: all of the budget would buy noise."""
+    with pytest.raises(InvalidInput, match="one level") as refused:
+        make_card(FRAME, **SAID, features=[text])
+    assert "size=0:20" in str(refused.value.hint)
+    assert make_card(FRAME, **SAID, features=["farm=0-4|5-9"]).features["farm"].levels == ("0-4", "5-9")
+
+
+def test_a_column_that_is_almost_there_is_named() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        make_card(FRAME, **SAID, features=["szie=0:20"])
+    assert "Did you mean 'size'?" in str(refused.value.hint)
+
+
 def test_a_component_is_made_of_all_numeric_features() -> None:
     card = make_card(FRAME, **SAID, features=["age", "size"], component=True)
     assert card.component is not None and card.component.of == ("age", "size")
