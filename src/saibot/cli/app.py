@@ -104,20 +104,18 @@ def main() -> None:
     signal.signal(signal.SIGINT, _stop)
     try:
         app()
-    except SaibotError as problem:
-        if _stopping.is_set():  # an engine that is interrupted says so in an error of its own
-            _stopped()
-        _fail(problem)
-    except ModuleNotFoundError as missing:
-        known = missing_extra(missing)
-        if known is None:
-            raise
-        _fail(known)
     except Stopped:
         _stopped()
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+    except Exception as problem:
+        if _stopping.is_set():  # what is interrupted may say so in an error of its own: an engine, or half an import
+            _stopped()
+        known = missing_extra(problem) if isinstance(problem, ModuleNotFoundError) else problem
+        if not isinstance(known, SaibotError):
+            raise
+        _fail(known)
 
 
 class Stopped(BaseException):
