@@ -25,9 +25,9 @@ BODY = b"POST /v1/datasets HTTP/1.1\r\nHost: x\r\n%sContent-Length: 1000000\r\n\
 
 @pytest.fixture
 def impatient(fresh: Settings, start_over_http: Any) -> Iterator[Any]:
-    """A server that waits for nobody."""
+    """A server that waits for nobody; longer than a busy machine may stand still between two lines of a test."""
     yield from start_over_http(
-        fresh.model_copy(update={"head_seconds": 0.5, "patience_seconds": 0.5, "keys_per_domain": 1_000_000})
+        fresh.model_copy(update={"head_seconds": 1.5, "patience_seconds": 1.5, "keys_per_domain": 1_000_000})
     )
 
 
@@ -93,11 +93,10 @@ def test_a_head_that_trickles_is_closed_and_so_is_one_behind_an_answer(impatient
         trickling.sendall(HEAD)
         trickling.settimeout(0.1)
         while not answer and time.monotonic() < started + 30:
-            try:
+            with suppress(ConnectionError):  # it has hung up; what it said before that is still there
                 trickling.sendall(b"X-More: 1\r\n")
+            with suppress(TimeoutError):
                 answer = trickling.recv(1 << 16)
-            except TimeoutError:
-                continue
         assert refusal(answer) == (408, "slow_head")
         assert refusal(heard(second)) == (408, "slow_head")
 
