@@ -99,8 +99,9 @@ def test_a_fast_beginning_buys_no_hours(impatient: Any, monkeypatch: pytest.Monk
         caller.sendall(b"POST /v1/datasets HTTP/1.1\r\nHost: x\r\n%sContent-Length: 10000000\r\n\r\n" % own)
         caller.sendall(b"ARROW1" + b"x" * 200_000)  # which would have bought 200 seconds
         answer = b""
-        while part := caller.recv(1 << 16):
-            answer += part
+        with suppress(ConnectionError):  # what is left of the body is not read
+            while part := caller.recv(1 << 16):
+                answer += part
     assert answer.startswith(b"HTTP/1.1 408")
 
 
