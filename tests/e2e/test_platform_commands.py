@@ -204,12 +204,20 @@ TABLE = ("train.csv", "--individual", "one patient", "--key", "none", "--feature
 
 
 def test_whoever_may_not_publish_hears_so_before_anything_is_paid(story):
-    with pytest.raises(SaibotError, match="it is no provider"):
+    with pytest.raises(SaibotError, match="needs the role provider"):
         story.requester.type("publish", *TABLE)
     with pytest.raises(SaibotError, match="needs a token") as refused:
         story.requester.type("publish", *TABLE, "--platform", story.requester.address.replace("127.0.0.1", "localhost"))
     assert "saibot login" in str(refused.value.hint)
     assert "train" not in story.requester.type("ledger")
+
+
+def test_whoever_may_not_search_hears_so_before_the_request_is_paid(story):
+    terms = ("--train", "stays.csv", "--target", "nights", "--key", "ward", "--card", "card.toml", "--epsilon", "0.1")
+    before = story.provider.type("ledger")
+    with pytest.raises(SaibotError, match="needs the role requester"):
+        story.provider.type("search", *terms)
+    assert story.provider.type("ledger") == before
 
 
 def test_a_requester_searches_at_home_and_augments_its_rows(story, published):
@@ -378,7 +386,7 @@ def test_what_was_paid_and_could_not_be_sent_is_sent_by_the_same_command(story, 
     pd.DataFrame({"age": range(18, 98)}).to_csv(story.provider.folder / "train.csv", index=False)
     said[said.index("1", 5)] = "0.1"
     with pytest.raises(SaibotError):
-        story.provider.type("publish", *said, "--visibility", "nobody")
+        story.provider.type("publish", *said, "--expires", "2001-01-01")
     sent = story.provider.json("publish", *said)
     assert sent["repeated"] is True and sent["dataset"]["version"] == 1
     story.provider.type("withdraw", sent["dataset"]["id"], "--yes")

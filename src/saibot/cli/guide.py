@@ -49,19 +49,22 @@ def publish_table(table: Path, answers: Answers, options: TableOptions) -> None:
     from saibot.client import Provider
     from saibot.client.config import find_address
     from saibot.client.guiding import check_untuned, keep_card, nobody
+    from saibot.client.provider import check_visibility
     from saibot.errors import InvalidInput, SaibotError
     from saibot.privatize import look_at, privatize
     from saibot.safe_file import write_safely
 
     if not table.is_file():
         raise InvalidInput(f"there is no table {table}.", hint="Give the path of a CSV, Parquet or Arrow file.")
-    if options.out is None and find_address(options.platform) is None:
-        raise InvalidInput(
-            "it is not said where the sketch is to go.",
-            hint="Say --platform ADDRESS (or `saibot login ADDRESS` once), or --out FILE for a file only.",
-        )
-    if options.out is None:
-        check_may_publish(options.platform)
+    if options.out is None:  # before a row is read: what a platform would refuse is not paid for first
+        if find_address(options.platform) is None:
+            raise InvalidInput(
+                "it is not said where the sketch is to go.",
+                hint="Say --platform ADDRESS (or `saibot login ADDRESS` once), or --out FILE for a file only.",
+            )
+        check_visibility(options.visibility)
+        with open_connection(options.platform) as opened:
+            opened.check_role("provider")
     someone = sys.stdin.isatty() and sys.stderr.isatty() and not options.json
     path = options.card or table.with_name(table.name.split(".")[0] + ".toml")
     request, made = _request(table, answers, options, path, _ask if someone else nobody)
@@ -99,7 +102,7 @@ def publish_table(table: Path, answers: Answers, options: TableOptions) -> None:
                 describe_all(Provider(opened), [sent], options.said)
         except SaibotError:
             _report(released, request, path if made else None, err=True)
-            say("What was charged is kept: the same command sends the same sketch, at no further cost.", err=True)
+            say("What was charged is kept: the same release is sent by another try, at no further cost.", err=True)
             raise
         document |= {"platform": opened.url, "dataset": sent.model_dump(mode="json")}
     if options.json:
@@ -112,19 +115,6 @@ def publish_table(table: Path, answers: Answers, options: TableOptions) -> None:
     else:
         say(f"published as {sent.id} ({shown(sent.name)}, version {sent.version})")
         say(f"next: `saibot datasets {sent.id}` shows it as others see it; `saibot withdraw {sent.id}` takes it back.")
-
-
-def check_may_publish(platform: str | None) -> None:
-    """Before a row is read: what a platform would refuse is not paid for first."""
-    from saibot.errors import InvalidInput
-
-    with open_connection(platform) as opened:
-        account = opened.me()
-    if "provider" not in account.roles:
-        raise InvalidInput(
-            f"the account {shown(account.name)} may not publish there: it is no provider. Nothing was charged.",
-            hint="Ask the platform's admin for a token of that role, or say --out FILE for a file only.",
-        )
 
 
 def _request(table: Path, answers: Answers, options: TableOptions, path: Path, ask: Ask) -> tuple[ReleaseRequest, bool]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from saibot.cli.options import checked_file
 from saibot.cli.plan import show_plan
 from saibot.cli.show import JsonOption, print_json
 from saibot.report.format import number, plural, with_error
@@ -26,14 +27,11 @@ def inspect(
     json: JsonOption = False,
 ) -> None:
     """Show header, plan, assumptions and private profile of SKETCH. Needs no platform and costs no budget."""
-    from saibot.errors import InvalidInput, InvalidSketch
+    from saibot.errors import InvalidInput
     from saibot.estimate import profile
     from saibot.sketch import implausible, read_sketch
 
-    if not sketch.is_file():
-        what = "is a folder, and no sketch" if sketch.is_dir() else "is not there"
-        raise InvalidSketch(f"{sketch} {what}.", hint="Give the path of a .saibot file; `saibot privatize TABLE` makes one.")
-    read = read_sketch(sketch)
+    read = read_sketch(checked_file(sketch))
     try:
         found = profile(read)
     except InvalidInput:

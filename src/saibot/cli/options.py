@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from saibot.privacy import Budget, Neighbours
+
+
+def checked_file(sketch: Path) -> Path:
+    """The path of a sketch, if a file is there."""
+    from saibot.errors import InvalidSketch
+
+    if not sketch.is_file():
+        what = "is a folder, and no sketch" if sketch.is_dir() else "is not there"
+        raise InvalidSketch(f"{sketch} {what}.", hint="Give the path of a .saibot file; `saibot privatize TABLE` makes one.")
+    return sketch
 
 
 def _mechanisms() -> list[str]:

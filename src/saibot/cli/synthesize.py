@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from saibot.cli.options import checked_file
 from saibot.cli.show import JsonOption, print_json, say
 from saibot.report.format import fixed, number, plural, with_error
 from saibot.report.terminal import print_table
@@ -38,13 +39,9 @@ def synthesize(
     Nobody's row is in it, and what the sketch does not hold is not in it either: beyond these moments its rows are made up.
     """
     from saibot.client.synthesizing import synthesize as make
-    from saibot.errors import InvalidSketch
     from saibot.sketch import read_sketch
 
-    if not sketch.is_file():
-        what = "is a folder, and no sketch" if sketch.is_dir() else "is not there"
-        raise InvalidSketch(f"{sketch} {what}.", hint="Give the path of a .saibot file; `saibot privatize TABLE` makes one.")
-    read = read_sketch(sketch)
+    read = read_sketch(checked_file(sketch))
     made = make(read, rows=rows, seed=seed, target=target)
     path = out or Path(f"{read.header.dataset.name}.synthetic.csv")
     made.write(path)

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from saibot.client.answers import read_answer
+from saibot.client.errors import NotAllowed
 from saibot.client.job import Job
 from saibot.client.transport import Wire
 from saibot.domains.csv_text import domain_from_csv, domain_to_csv
@@ -30,6 +31,7 @@ from saibot.wire import (
     NewToken,
     ProviderStanding,
     Related,
+    Role,
     Search,
     ShownDataset,
     Token,
@@ -83,6 +85,15 @@ class Platform:
     def me(self) -> Account:
         """Whom this token speaks for."""
         return read_answer(Account, self.wire.json("GET", "/v1/me"))
+
+    def check_role(self, role: Role) -> None:
+        """Raise what the platform would say to whoever has no such token, before anything is paid for."""
+        account = self.me()
+        if role not in account.roles:
+            raise NotAllowed(
+                f"this needs the role {role}; {account.name} is {' and '.join(account.roles)}. Nothing was charged.",
+                hint="Ask the platform's admin for a token of that role.",
+            )
 
     def healthy(self) -> bool:
         return self.wire.send("GET", "/healthz").is_success

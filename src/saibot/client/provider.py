@@ -283,10 +283,14 @@ class Provider:
         return list(self.platform.datasets(provider=self.platform.me().name))
 
 
+def check_visibility(text: str | None) -> None:
+    if text is not None and text not in VISIBILITIES:
+        raise InvalidInput(f"a dataset is {', '.join(VISIBILITIES[:-1])} or {VISIBILITIES[-1]}, not {text!r}.")
+
+
 def _checked(sketch: Sketch | Path | str, card: CardLike | None, visibility: str | None) -> Sketch:
     """The sketch, after every check that can be made before it is sent."""
-    if visibility is not None and visibility not in VISIBILITIES:
-        raise InvalidInput(f"a dataset is {', '.join(VISIBILITIES[:-1])} or {VISIBILITIES[-1]}, not {visibility!r}.")
+    check_visibility(visibility)
     checked = open_sketch(sketch)
     check_may_leave(checked)
     if card is not None:

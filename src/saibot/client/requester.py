@@ -227,6 +227,8 @@ class Requester:
         if test is not None:
             given["test"] = test
         tables = [(part, _part_request(which, **terms)) for which, part in given.items() if not is_sketch(part)]
+        if tables:
+            self.platform.check_role("requester")
         if len(tables) > 1:
             check_affordable(tables, self._open_ledger())  # or the first would be paid for nothing
         parts = {which: self.private_part(part, which, progress=progress, **terms) for which, part in given.items()}

@@ -23,6 +23,9 @@ from saibot.privatize.read import TableLike, open_table
 from saibot.privatize.template import feature_labels
 from saibot.privatize.text_file import is_text_file
 
+_NUMBER = r"\s*(-?\d+(?:\.\d+)?)\s*"
+_NEARLY_BOUNDS = re.compile(rf"{_NUMBER}(?:-|–|\.\.|;|,|to){_NUMBER}")  # 0-15, 0 to 15: as people write them elsewhere
+
 NO_KEY = "none"
 
 
@@ -113,10 +116,6 @@ def make_card(table: TableLike, **answers: Any) -> Card:
     return card_from(said, column_names(table))
 
 
-_NUMBER = r"\s*(-?\d+(?:\.\d+)?)\s*"
-NEARLY_BOUNDS = re.compile(rf"{_NUMBER}(?:-|–|\.\.|;|,|to){_NUMBER}")
-
-
 def checked_column(name: str, columns: Sequence[str]) -> str:
     """The name, if there is such a column."""
     if name not in columns:
@@ -146,7 +145,7 @@ def _feature(text: str, labels: dict[str, str]) -> tuple[str, dict[str, Any]]:
         return label, facts | {"bounds": {"buy": AUTO, "range": pair}}
     if pair is not None:
         return label, facts | {"bounds": pair}
-    ends = NEARLY_BOUNDS.fullmatch(said)
+    ends = _NEARLY_BOUNDS.fullmatch(said)
     if ends is not None:
         raise InvalidInput(
             f"the feature {text!r} would be a column of one level, called {said.strip()!r}.",

@@ -43,7 +43,7 @@ class FakePlatform:
         method, parts = request.method, request.url.path.strip("/").split("/")[1:]
         match method, parts:
             case "GET", ["me"]:
-                return httpx.Response(200, json={"name": "someone", "roles": ["provider"]})
+                return httpx.Response(200, json={"name": "someone", "roles": ["provider", "requester"]})
             case "GET", ["sketches", digest]:
                 return self._download(request, digest)
             case "GET", ["corpus"]:

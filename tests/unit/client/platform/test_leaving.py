@@ -147,7 +147,7 @@ def test_a_part_that_was_made_here_and_is_not_private_is_not_sent(fake, clinic, 
     terms = {"target": "stay", "key": "ward", "card": clinic / "clinic.toml", "epsilon": "1"}
     with pytest.raises(InvalidSketch, match="stays here"):
         requester.search(clinic / "clinic.csv", **terms)
-    assert not fake.asked
+    assert [request.url.path for request in fake.asked] == ["/v1/me"]  # before a row was read
 
 
 def test_the_search_command_sends_no_such_sketch(fake, shell, clinic, private, unsafe):

@@ -257,7 +257,8 @@ def test_parts_that_cannot_both_be_paid_are_refused_before_the_first_is_charged(
     requester = Requester(fake.client(), saibot_home)
     with pytest.raises(BudgetExceeded):
         requester.search(*parts, target="stay", key="ward", card=card, epsilon="1")
-    assert requester.ledger.accounts() == [] and not fake.asked
+    assert requester.ledger.accounts() == []
+    assert [request.url.path for request in fake.asked] == ["/v1/me"]  # who one is, before a row was read
 
 
 def test_a_table_without_card_or_epsilon_goes_nowhere(fake, parts, clinic, saibot_home):
