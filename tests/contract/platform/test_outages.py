@@ -30,7 +30,7 @@ def away(address: str) -> Iterator[None]:
     with engine.connect() as connection:
         allow = f"ALTER DATABASE {url.database} ALLOW_CONNECTIONS"
         connection.execute(sqlalchemy.text(f"{allow} false"))
-        cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"
+        cut = "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE datname = :name"  # and waits for it
         connection.execute(sqlalchemy.text(cut), {"name": url.database})
         try:
             yield

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import threading
+import time
 from contextlib import suppress
 from typing import BinaryIO
 
@@ -22,6 +23,7 @@ from saibot.platform.storage.migrate import revision
 from saibot.safe_file import UNFINISHED
 
 _LOCK = 7_209_482_717  # any number; all saibot processes of one Postgres agree on it
+_NOTICED_SECONDS = 2.0  # in which Postgres has let go of what a server held that was killed a moment ago
 
 
 def hold_folder(settings: Settings) -> BinaryIO:
@@ -53,9 +55,12 @@ class DatabaseLease:
         self._database, self._shared, self._lock_number = database, shared, lock
         self._connection: Connection | None = None
         self._lock = threading.Lock()
-        if not self.keep():
-            hint = "Stop it first, or name another --database. Several servers need one file store: --files s3://..."
-            raise InvalidInput("another platform is using this database.", hint=hint)
+        until = time.monotonic() + _NOTICED_SECONDS
+        while not self.keep():
+            if time.monotonic() > until:
+                hint = "Stop it first, or name another --database. Several servers need one file store: --files s3://..."
+                raise InvalidInput("another platform is using this database.", hint=hint)
+            time.sleep(_NOTICED_SECONDS / 20)
 
     def keep(self) -> bool:
         """Whether the lease is held, now that it was taken again where it was lost. Raises where the database is away."""
@@ -66,6 +71,9 @@ class DatabaseLease:
 
     def close(self) -> None:
         with self._lock:
+            if self._connection is not None:
+                with suppress(SQLAlchemyError):  # Postgres may be away: then nobody holds it
+                    self._connection.execute(text("SELECT pg_advisory_unlock_all()"))
             self._let_go()
 
     def _still_held(self) -> bool:
