@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import numpy as np
@@ -98,7 +99,7 @@ def test_a_counterexample_is_made_small_and_shown_with_what_differs(tmp_path):
     entry: Broken = tried(SEED, number, noise_factor=0.5).broken[0]
     case = case_of(SEED, number).only(entry.one, entry.other)
     source = next(source for source in SOURCES if source.name == entry.source)
-    small = minimised(case, source, Bench(tmp_path, 0.5), seconds=20)
+    small = minimised(case, source, Bench(tmp_path, 0.5), seconds=math.inf)
     assert small is not None
     assert len(small.case.others) == 1
     text = shown(small)

@@ -299,8 +299,11 @@ def find_chromium() -> str | None:
     if CHROMIUM.exists():
         return None
     if os.geteuid() == 0 and shutil.which("apt-get"):
-        for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "chromium"]):
-            subprocess.run(command, capture_output=True, timeout=280, check=False)
+        with (Path(tempfile.gettempdir()) / "saibot-tests-chromium.lock").open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # one worker installs it, the others find it
+            for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "chromium"]):
+                if not CHROMIUM.exists():
+                    subprocess.run(command, capture_output=True, timeout=280, check=False)
     return None if CHROMIUM.exists() else "there is no /usr/bin/chromium; on Debian: apt-get install chromium"
 
 
@@ -365,7 +368,8 @@ def visit(site: Site, browser: Browser, watch: Watch) -> Iterator[Open]:
         context = browser.new_context(viewport={"width": width, "height": 850}, color_scheme=scheme, **more)  # type: ignore[arg-type]
         contexts.append(context)
         if user is not None:
-            session = signed_in(httpx.Client(base_url=at.address), at.tokens[user])
+            with httpx.Client(base_url=at.address, timeout=120) as client:
+                session = signed_in(client, at.tokens[user])
             context.add_cookies([{"name": "saibot_session", "value": session, "url": at.address, "httpOnly": True}])
         context.on("console", watch.console)
         context.on("weberror", lambda error: watch.problems.append(f"script: {error.error}"))

@@ -346,15 +346,9 @@ def test_take_the_first_day(scheme: str, shape: str, empty_site: Any, browser: B
 def take(browser: Browser, site: Any, user: str | None, scene: Scene, name: str, width: int, scheme: Any) -> None:
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
     if user is not None:
-        context.add_cookies(
-            [
-                {
-                    "name": "saibot_session",
-                    "value": signed_in(httpx.Client(base_url=site.address), site.tokens[user]),
-                    "url": site.address,
-                }
-            ]
-        )
+        with httpx.Client(base_url=site.address, timeout=120) as client:
+            session = signed_in(client, site.tokens[user])
+        context.add_cookies([{"name": "saibot_session", "value": session, "url": site.address}])
     page = context.new_page()
     page.set_default_timeout(120_000)
     scene(page, site)

@@ -148,11 +148,11 @@ BROKEN = """
 
 
 def law_p(sample: np.ndarray, scale: float, spacing: int) -> float:
-    """Chi-squared of all values against exp(-x^2 / 2 scale^2), the rare ones at both ends together."""
-    reach = 4 * spacing
+    """Chi-squared of all values against exp(-x^2 / 2 scale^2), the rare ones at both ends together: ten or more at each."""
     places = np.arange(-20 * spacing, 20 * spacing + 1)
     odds = np.exp(-(places**2) / (2 * scale**2))
     odds /= odds.sum()
+    reach = max(r for r in range(1, 4 * spacing + 1) if odds[20 * spacing + r + 1 :].sum() * len(sample) >= 10)
     middle = odds[20 * spacing - reach : 20 * spacing + reach + 1]
     tail = max((1 - middle.sum()) / 2, 1e-12)
     expected = np.concatenate([[tail], middle, [tail]])
@@ -202,7 +202,7 @@ def test_released_numbers_have_the_noise_that_their_sketch_says(from_disk: Visit
     from_disk.begin()
     from_disk.choose_table(path)
     from_disk.describe("t", {"x": {"lower": "0", "upper": "100"}}, test="0")
-    from_disk.key("k", kind="range", first="1", last="4000")  # nearly all keys are empty: what they hold is noise
+    from_disk.key("k", kind="range", first="1", last="8000")  # nearly all keys are empty: what they hold is noise
     from_disk.plan()
     from_disk.confirm(from_disk.charge())
     sketch = read_sketch(from_disk.saved("Save the training sketch"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,7 @@ def test_a_requester_signs_in_asks_watches_and_takes_the_result_along(
 
 
 def test_a_search_that_waits_can_be_cancelled(visit: Open, site: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(site.platform.searches, "next", lambda busy: None)  # nobody takes it from the queue
+    monkeypatch.setattr(site.platform.searches, "next", lambda **_: None)  # nobody takes it from the queue
     page = visit("/ask", user="ana")
     page.get_by_label("Training sketch").set_input_files(site.sketches / "train.saibot")
     expect(page.locator("select[name=target]")).to_be_visible()  # made of the sketch's features
@@ -177,6 +178,8 @@ def test_the_plan_page_answers_while_a_slider_moves(visit: Open, watch: Any) -> 
     expect(page.locator("#expected .score b")).not_to_have_text(before)
     assert float(page.locator("#epsilon").input_value()) > 1.5
     expect(page.locator("#expected figure svg")).to_be_visible()
+    chosen = re.escape(page.locator("#epsilon").input_value())
+    expect(page).to_have_url(re.compile(rf"[?&]epsilon={chosen}(&|$)"))  # the answer to the last of them
     shown = page.locator("#expected .score b").inner_text()
     page.reload()
     expect(page.locator("#expected .score b")).to_have_text(shown)

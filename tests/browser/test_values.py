@@ -87,6 +87,7 @@ def test_a_coarser_level_and_a_part_of_the_key_are_picked_and_a_feature_stays(vi
     expect(section.locator("[data-pick=pressure]")).to_have_attribute("aria-current", "true")
     expect(section.locator("figure svg .mark-line path").first).to_be_visible()
     expect(section.locator("[data-count]")).to_have_text("365 keys")
+    expect(page.locator("#values.live")).to_be_visible()  # the script of that page has begun: before, nothing hears it
     section.locator(".rows").evaluate("(box) => { box.scrollTop = box.scrollHeight; }")
     expect(section.locator("tbody tr:not(.space)").last).to_contain_text("2013-12-31")
     page.goto(site.address + address(site, "weather-service", "day"))

@@ -86,7 +86,7 @@ def test_the_pair_that_is_audited_reaches_the_claim() -> None:
 
 
 def test_real_choices_give_away_no_more_than_is_claimed() -> None:
-    (finding,) = audit_choices(releases=250, noise=OpenDPNoise())
+    (finding,) = audit_choices(releases=500, noise=OpenDPNoise())
     assert not finding.broken and finding.lower_bound > 0.5 * finding.claim
 
 

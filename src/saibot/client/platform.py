@@ -23,11 +23,11 @@ from saibot.errors import InvalidDomain
 from saibot.sketch import KeyDomain
 from saibot.wire import (
     About,
-    Account,
     CorpusEntry,
     Dataset,
     Domain,
     FactorsEntry,
+    Me,
     NewToken,
     ProviderStanding,
     Related,
@@ -82,11 +82,11 @@ class Platform:
 
     # -------------------------------------------------------------------------------------------- who
 
-    def me(self) -> Account:
+    def me(self) -> Me:
         """Whom this token speaks for."""
-        return read_answer(Account, self.wire.json("GET", "/v1/me"))
+        return read_answer(Me, self.wire.json("GET", "/v1/me"))
 
-    def check_role(self, role: Role) -> None:
+    def check_role(self, role: Role) -> Me:
         """Raise what the platform would say to whoever has no such token, before anything is paid for."""
         account = self.me()
         if role not in account.roles:
@@ -94,6 +94,7 @@ class Platform:
                 f"this needs the role {role}; {account.name} is {' and '.join(account.roles)}. Nothing was charged.",
                 hint="Ask the platform's admin for a token of that role.",
             )
+        return account
 
     def healthy(self) -> bool:
         return self.wire.send("GET", "/healthz").is_success

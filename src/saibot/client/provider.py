@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import quote
@@ -28,6 +29,7 @@ from saibot.client.signing_keys import SigningKeys, bind_key
 from saibot.client.sketch_request import is_sketch, open_sketch
 from saibot.domains import spelled_size
 from saibot.errors import InvalidInput
+from saibot.privacy import Budget
 from saibot.privacy.ledger import Ledger
 from saibot.privatize import Card, DryRun, RowsLook, dry_run, look_at
 from saibot.privatize.read import TableLike
@@ -169,7 +171,9 @@ class Provider:
         if not is_sketch(source):
             if epsilon is None:
                 raise InvalidInput("it is not said how much budget this may cost.", hint="Say epsilon=1, or less.")
-            request = table_request(source, answers, budget_of(epsilon, delta), card=card, yes=yes)
+            budget = budget_of(epsilon, delta)
+            self.check_before_paying(budget, visibility=visibility, expires=expires)
+            request = table_request(source, answers, budget, card=card, yes=yes)
             check_untuned(request, self.ledger)
             if look and (wasteful := look_at(source, request, self.ledger, progress=progress).wasteful) and not yes:
                 raise InvalidInput(f"{wasteful}. Nothing was charged.", hint="Mend the card, or say yes=True.")
@@ -180,6 +184,25 @@ class Provider:
         else:
             sketch, described = source, card
         return self._send(sketch, described, visibility, expires)
+
+    def check_before_paying(
+        self, budget: Budget | None = None, *, visibility: str | None = None, expires: str | None = None
+    ) -> None:
+        """Raise what the platform would say to a sketch of this budget once it was paid for. It learns who asks, no more."""
+        check_visibility(visibility)
+        if expires is not None and not is_coming_day(expires):
+            raise InvalidInput(
+                "`expires` is a day after today, YYYY-MM-DD. Nothing was charged.",
+                hint="Leave it out for a dataset that stays.",
+            )
+        terms = self.platform.check_role("provider")
+        for name, largest in (("epsilon", terms.max_epsilon), ("delta", terms.max_delta)):
+            if budget is not None and largest is not None and getattr(budget, name) > largest:
+                raise InvalidInput(
+                    f"the {name} is {getattr(budget, name)}, and this platform lists no sketch above {largest}. "
+                    "Nothing was charged.",
+                    hint="Release with a smaller budget, or ask the platform's admin.",
+                )
 
     def _send(
         self, sketch: Sketch | Path | str, card: CardLike | None, visibility: str | None, expires: str | None
@@ -281,6 +304,14 @@ class Provider:
     def datasets(self) -> list[Dataset]:
         """What this provider has published."""
         return list(self.platform.datasets(provider=self.platform.me().name))
+
+
+def is_coming_day(text: str) -> bool:
+    """Whether a text is a day after today, as platforms count days: in UTC."""
+    try:
+        return date.fromisoformat(text).isoformat() == text > datetime.now(UTC).date().isoformat()
+    except ValueError:
+        return False
 
 
 def check_visibility(text: str | None) -> None:

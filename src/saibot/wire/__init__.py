@@ -5,7 +5,7 @@ from these, so a field that is added or renamed here is so everywhere.
 """
 
 from saibot.wire.about import About
-from saibot.wire.account import Account, NewToken, Role, Token
+from saibot.wire.account import Account, Me, NewToken, Role, Token
 from saibot.wire.dataset import CorpusEntry, Dataset, JoinKeyPart, ShownDataset, Uses
 from saibot.wire.domain import Domain
 from saibot.wire.enquiry import DatasetGrant, Enquire, Enquiry, EnquiryGrant, EnquiryRefusal
@@ -50,6 +50,7 @@ __all__ = [
     "Judged",
     "KeyChallenge",
     "KeyResiduals",
+    "Me",
     "Measured",
     "ModelOnRows",
     "NewColumn",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Literal
 
 from pydantic import Field
@@ -16,6 +17,13 @@ class Account(Shape):
 
     name: str
     roles: tuple[Role, ...]
+
+
+class Me(Account):
+    """Whom a token acts for, and the budget beyond which this platform lists no sketch: known before it is paid."""
+
+    max_epsilon: Decimal | None = Field(default=None, description="Largest epsilon of a sketch that is listed.")
+    max_delta: Decimal | None = Field(default=None, description="Largest delta of a sketch that is listed.")
 
 
 class Token(Account):

@@ -263,7 +263,9 @@ def test_a_token_that_was_revoked_is_refused_at_once(server: Any) -> None:
     admin = server.admin
     made = admin.post("/v1/tokens", json={"name": "brief", "roles": ["provider", "requester"]}).json()
     client = server.client(made["token"])
-    assert client.get("/v1/me").json() == {"name": "brief", "roles": ["provider", "requester"]}
+    who = {"name": "brief", "roles": ["provider", "requester"], "max_delta": "0.0001"}
+    who["max_epsilon"] = str(server.settings.max_epsilon)
+    assert client.get("/v1/me").json() == who
     listed = admin.get("/v1/tokens", params={"limit": 200}).json()["items"]
     assert made["id"] in [token["id"] for token in listed] and all("token" not in token for token in listed)
     assert admin.delete(f"/v1/tokens/{made['id']}").status_code == 204

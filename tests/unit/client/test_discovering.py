@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -115,9 +116,8 @@ def test_the_shell_asks_a_corpus_and_never_sends_a_path_to_a_platform(world, mon
 
 def _packed(world, name: str) -> dict[str, Any]:
     """The answer of the platform once its shards know that dataset: they are packed in the background."""
-    import time
-
-    for _ in range(100):
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
         found = world["platform"].related(world["ids"]["mine"]).model_dump(mode="json")
         if name in {one["name"] for one in found["joins"]}:
             return found

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from research.seeded import Seeded
 from saibot.estimate.moments import exact_moments
 from saibot.privacy import Budget, Neighbours
 from saibot.privacy.ledger import Ledger
@@ -38,14 +39,17 @@ def request_of(hidden) -> SearchRequest:
     return SearchRequest(exact_moments(("x", "y"), table, place, KEYS + 1), None, "y", RequestKey.product([("k", DOMAIN)]))
 
 
-def sketch(folder: Path, name: str, means: np.ndarray, each: int, levels: tuple[str, ...] = ("region",)) -> Sketch:
-    """`each` rows a key around these means, at epsilon 1."""
+def sketch(
+    folder: Path, name: str, means: np.ndarray, each: int, levels: tuple[str, ...] = ("region",), seed: int = 0
+) -> Sketch:
+    """`each` rows a key around these means, at epsilon 1, with the same noise in every run."""
     pd.DataFrame({"key": NAMES, "region": DOMAIN.parents[0][1]}).to_csv(folder / "places.csv", index=False)
     rng = np.random.default_rng(each)
     place = np.repeat(np.arange(KEYS), each)
     rows = pd.DataFrame({"k": np.array(NAMES)[place], "v": 0.4 * means[place] + 0.2 * rng.normal(size=len(place))})
     facts = {"column": "k", "domain": {"file": str(folder / "places.csv"), "id": "places"}, "levels": list(levels)}
-    return privatize(rows, ReleaseRequest(card(name, facts), **TERMS), Ledger(folder / f"ledger-{name}")).sketch
+    request, ledger = ReleaseRequest(card(name, facts), **TERMS), Ledger(folder / f"ledger-{name}")
+    return privatize(rows, request, ledger, noise=Seeded((seed, each))).sketch
 
 
 def card(name: str, key: dict[str, Any]) -> Card:
@@ -71,7 +75,7 @@ def test_the_better_table_with_few_rows_is_found_more_often_than_by_usable_gains
         folder = tmp_path / str(run)
         folder.mkdir()
         worse = 0.6 * hidden + 0.8 * np.random.default_rng(run).normal(size=KEYS)
-        corpus = packed(folder, sketch(folder, "few", hidden, 15), sketch(folder, "many", worse, 150))
+        corpus = packed(folder, sketch(folder, "few", hidden, 15, seed=run), sketch(folder, "many", worse, 150, seed=run))
         for rank in first:
             found = search(request_of, corpus, OPTIONS.but(rank=rank))
             first[rank] += found.ranked[0].dataset == "few"

@@ -16,7 +16,7 @@ from saibot.platform.api.asking import Asking, Cursor, Here, Limit, document_of
 from saibot.platform.clock import today
 from saibot.platform.errors import NotSignedIn, Unusable
 from saibot.platform.pagination import read_cursor
-from saibot.wire import Account, NewToken
+from saibot.wire import Me, NewToken
 
 router = APIRouter(prefix="/v1", tags=["tokens"])
 SECURED: dict[str, Any] = {"security": [{"bearer": []}]}
@@ -27,10 +27,12 @@ def check_signed_in(caller: Caller) -> None:
         raise NotSignedIn("this needs a token.", hint="Send `Authorization: Bearer TOKEN`; an admin gives out tokens.")
 
 
-@router.get("/me", summary="Who this token is", responses=documented({200: Account}), openapi_extra=SECURED)
-def me(caller: Asking) -> Response:
+@router.get("/me", summary="Who this token is", responses=documented({200: Me}), openapi_extra=SECURED)
+def me(caller: Asking, here: Here) -> Response:
+    """Whom it speaks for, and the largest budget of a sketch that is listed here: so nobody pays for one that is not."""
     check_signed_in(caller)
-    return json_answer(caller.account)
+    largest = {"max_epsilon": here.settings.max_epsilon, "max_delta": here.settings.max_delta}
+    return json_answer(Me(name=caller.account.name, roles=caller.account.roles, **largest))
 
 
 @router.post(

@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from saibot.client.in_process import running
 
 seen: dict[str, object] = {}
+left = threading.Event()  # set when the stream of events was ended
 
 
 @asynccontextmanager
@@ -45,7 +46,7 @@ def make_app() -> FastAPI:
                     yield f"data: {number}\n\n"
                     await asyncio.sleep(0.01 if number else 0)
             finally:
-                seen["left"] = True
+                left.set()
 
         return StreamingResponse(ticks(), media_type="text/event-stream")
 
@@ -71,6 +72,7 @@ def make_app() -> FastAPI:
 @pytest.fixture
 def client() -> Iterator[httpx.Client]:
     seen.clear()
+    left.clear()
     with running(make_app()) as transport, httpx.Client(transport=transport, base_url="http://app") as made:
         yield made
 
@@ -90,11 +92,7 @@ def test_events_arrive_while_they_are_sent_and_leaving_ends_them(client):
     with client.stream("GET", "/events") as answer:
         lines = answer.iter_lines()
         assert [next(lines) for _ in range(3)] == ["data: 0", "", "data: 1"]
-    for _ in range(200):
-        if seen.get("left"):
-            break
-        threading.Event().wait(0.01)
-    assert seen.get("left")
+    assert left.wait(60)
 
 
 def test_an_app_that_fails_answers_500_as_on_a_server(client):
