@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -184,7 +185,8 @@ def attacked_server(folder: Path, *, database: str | None, quick: bool) -> Itera
     process = subprocess.Popen(command, env=os.environ | settings, stdout=subprocess.PIPE, stderr=log, text=True)
     try:
         assert process.stdout is not None
-        ready = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
+        told = itertools.takewhile(lambda line: line not in ("}\n", ""), iter(process.stdout.readline, None))
+        ready = json.loads("".join(told) + "}")
         scene = Scene(ready["address"], Path(ready["admin_token_file"]).read_text().strip(), quick)
         library = scene.account("provider", "requester")
         for number in range(KNOWN):

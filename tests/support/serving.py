@@ -42,4 +42,5 @@ def listening(app: FastAPI) -> Iterator[str]:
         time.sleep(0.01)
     yield f"http://127.0.0.1:{sock.getsockname()[1]}"
     server.should_exit = True
-    thread.join(20)
+    thread.join(120)
+    assert not thread.is_alive()

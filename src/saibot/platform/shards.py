@@ -195,12 +195,10 @@ class Shards:
 
     def _repack(self) -> None:
         while self._known_now:
-            domain = self._known_now.pop()
-            try:
-                self._unpack(domain)
-            except BaseException:
-                self._known_now.add(domain)
-                raise
+            with self._lock:  # nobody goes on with a sketch that is out of the shards and not yet known to be
+                for domain in tuple(self._known_now):
+                    self._unpack(domain)
+                    self._known_now.discard(domain)
 
     def _unpack(self, domain: str) -> None:
         with self._database.read() as connection:

@@ -27,7 +27,7 @@ BODY = b"POST /v1/datasets HTTP/1.1\r\nHost: x\r\n%sContent-Length: 1000000\r\n\
 def impatient(fresh: Settings, start_over_http: Any) -> Iterator[Any]:
     """A server that waits for nobody; longer than a busy machine may stand still between two lines of a test."""
     yield from start_over_http(
-        fresh.model_copy(update={"head_seconds": 1.5, "patience_seconds": 1.5, "keys_per_domain": 1_000_000})
+        fresh.model_copy(update={"head_seconds": 3.0, "patience_seconds": 3.0, "keys_per_domain": 1_000_000})
     )
 
 
@@ -122,11 +122,11 @@ def test_a_body_that_trickles_is_closed_of_an_account_and_of_nobody(impatient: A
 
 
 def test_a_body_that_comes_steadily_takes_its_time(fresh: Settings, start_over_http: Any) -> None:
-    for server in start_over_http(fresh.model_copy(update={"patience_seconds": 2.0})):
+    for server in start_over_http(fresh.model_copy(update={"patience_seconds": 4.0})):
         own = b"Authorization: %s\r\n" % server.account("provider").headers["Authorization"].encode()
         with callers(server, 1) as (caller,):
-            caller.sendall(BODY.replace(b"1000000", b"40000") % own)
-            for _ in range(40):  # twice as long as anybody waits for one that does not come
+            caller.sendall(BODY.replace(b"1000000", b"80000") % own)
+            for _ in range(80):  # twice as long as anybody waits for one that does not come
                 caller.sendall(b"x" * 1000)
                 time.sleep(0.1)
             assert caller.recv(1 << 16).startswith(b"HTTP/1.1 422")

@@ -28,7 +28,7 @@ def patient(fresh: Settings, start_over_http: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def impatient(fresh: Settings, start_over_http: Any) -> Iterator[Any]:
-    yield from start_over_http(fresh.model_copy(update={"patience_seconds": 0.5}))
+    yield from start_over_http(fresh.model_copy(update={"patience_seconds": 1.5}))
 
 
 def connected(server: Any) -> socket.socket:

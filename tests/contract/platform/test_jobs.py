@@ -177,5 +177,5 @@ def test_a_worker_that_stands_still_does_not_outlive_its_platform_either() -> No
 def alive(pid: int) -> bool:
     try:
         return "\nState:\tZ" not in open(f"/proc/{pid}/status").read()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter where it goes between opening and reading
         return False

@@ -19,7 +19,7 @@ def processes(
     postgres: Callable[[], str], store: tuple[str, dict[str, bytes]], tmp_path: Path
 ) -> Iterator[list[ServerProcess]]:
     database = postgres()
-    each = [ServerProcess(tmp_path / n, database, store[0], {"SAIBOT_DRAIN_SECONDS": "1"}) for n in "ab"]
+    each = [ServerProcess(tmp_path / n, database, store[0], {"SAIBOT_DRAIN_SECONDS": "60"}) for n in "ab"]
     for one in each:
         one.start()
     yield each
@@ -30,7 +30,8 @@ def processes(
 def clients(processes: list[ServerProcess], account: str, *roles: str) -> list[httpx.Client]:
     """The same new account at each server."""
     admin = {"Authorization": f"Bearer {processes[0].admin_token()}"}
-    made = httpx.post(f"{processes[0].address}/v1/tokens", json={"name": account, "roles": roles}, headers=admin).json()
+    asked = {"json": {"name": account, "roles": roles}, "headers": admin, "timeout": 60}
+    made = httpx.post(f"{processes[0].address}/v1/tokens", **asked).json()
     headers = {"Authorization": f"Bearer {made['token']}"}
     return [httpx.Client(base_url=one.address, headers=headers, timeout=60) for one in processes]
 
@@ -95,6 +96,9 @@ def test_servers_are_restarted_one_after_the_other_without_a_failed_request(
         for thread in threads:
             thread.start()
         for one in processes:
+            one.leave()
+            while not balancer.has_left(one.address):
+                time.sleep(0.02)
             assert one.stop() == 0
             one.start()
             while not balancer.is_ready(one.address):

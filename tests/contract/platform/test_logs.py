@@ -30,7 +30,7 @@ def test_secrets_and_values_are_in_no_log(
         provider, requester = server.account("provider"), server.account("requester")
         tokens = [client.headers["Authorization"].removeprefix("Bearer ") for client in (provider, requester, server.admin)]
         dataset = verbs.publish(provider, sketches["good"]).json()
-        table = f"name,level\n{SECRET},42.125\n".encode()
+        table = f"name,level\n{SECRET},4242.125\n".encode()
         answers += [verbs.publish(provider, table), verbs.publish(provider, sketches["good"][:-9] + SECRET.encode())]
         answers.append(provider.put("/v1/domains/bad/1", content=f"k\n{SECRET}\n{SECRET}\n".encode()))
         answers.append(server.client(f"saibot_{SECRET}").get("/v1/me"))
@@ -49,7 +49,7 @@ def test_secrets_and_values_are_in_no_log(
     lines = [json.loads(line) for line in written.getvalue().splitlines()]
     assert {line["event"] for line in lines} >= {"request", "search", "request failed"}
     assert any(line.get("account") == provider.account for line in lines)  # there is something to grep
-    for secret in (*tokens, SECRET, "42.125"):
+    for secret in (*tokens, SECRET, "4242.125"):
         assert secret not in text
     for number in (result["base"]["train_r2"], *numbers(sketches["train"])):
         assert repr(number) not in text and f"{number:.6f}" not in text

@@ -58,7 +58,7 @@ def test_every_answer_to_what_the_document_allows_is_documented(
         )
         @given(found.ok().as_strategy())
         def probe(case: Any) -> None:
-            answer = case.call_and_validate(headers=headers, checks=CHECKS)
+            answer = case.call_and_validate(headers=headers, checks=CHECKS, timeout=120)
             if answer.status_code >= 400:
                 error = answer.json()["error"]
                 assert set(error) == {"code", "message", "hint", "details"} and error["hint"] and error["message"]

@@ -38,6 +38,8 @@ def pair(
 ) -> Iterator[tuple[Platform, Platform]]:
     """Two servers in this process: nothing happens there by itself."""
     monkeypatch.setattr(Platform, "start", lambda platform: None)
+    monkeypatch.setattr("saibot.platform.servers.ALIVE_SECONDS", 600.0)  # nobody says so meanwhile
+    monkeypatch.setattr("saibot.platform.service.WITHDRAWAL_SECONDS", 60.0)
     database = postgres()
     each = [fresh.model_copy(update={"data": tmp_path / n, "database": database, "files": store[0]}) for n in "ab"]
     opened = [open_platform(settings) for settings in each]
@@ -63,7 +65,7 @@ def test_what_one_server_packs_the_other_searches_and_what_one_withdraws_the_oth
     assert withdrawing.is_alive()  # it waits until the other has heard of it
     other._follow()
     other._beat()
-    withdrawing.join(5)
+    withdrawing.join(60)
     assert not withdrawing.is_alive()
     assert searched(one) == searched(other) == {made[1].digest}
     assert not any(made[0].digest in name for name in store[1])

@@ -165,7 +165,7 @@ def _packing(platform: Any) -> Iterator[None]:
 
 
 def _until(is_so: Callable[[], bool]) -> None:
-    for _ in range(200):
+    for _ in range(1200):
         if is_so():
             return
         threading.Event().wait(0.05)

@@ -16,6 +16,12 @@ from tests.support.fabricating import drawn_anew
 GOLDEN = Path(__file__).parents[2] / "contract" / "golden"
 
 
+@pytest.fixture(autouse=True)
+def no_lesson_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine it would come in the middle of another test; test_lessons says when it is to."""
+    monkeypatch.setattr("saibot.platform.lessons.LESSON_SECONDS", 600.0)
+
+
 @pytest.fixture(scope="session")
 def provider() -> Caller:
     return Caller("clinic", frozenset({"provider"}), "t-clinic")

@@ -34,8 +34,9 @@ def at(moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_download_is_counted_without_a_write_and_told_after_the_next_flush(
-    platform: Platform, provider: Caller, named: Callable[..., bytes]
+    platform: Platform, provider: Caller, named: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(platform, "start", lambda: None)  # nothing is packed or written beside
     dataset, _ = platform.accept(provider, named("stays"))
     written: list[str] = []
 
@@ -163,21 +164,21 @@ def test_whoever_flushes_waits_for_what_another_has_begun_to_write(
 
     def slowly(*given: Any) -> None:
         began.set()
-        assert goes_on.wait(10)
+        assert goes_on.wait(60)
         add(*given)
 
     monkeypatch.setattr(platform.trail, "_add", slowly)
     platform.trail.count("who", "download", "sketch")
     first = threading.Thread(target=platform.trail.flush)
     first.start()
-    assert began.wait(10)
+    assert began.wait(60)
     second = threading.Thread(target=platform.trail.flush)
     second.start()
     second.join(0.2)
     assert second.is_alive()
     goes_on.set()
-    first.join(10)
-    second.join(10)
+    first.join(60)
+    second.join(60)
     assert sums(platform)["who", "download", "sketch"] == 1
 
 

@@ -113,6 +113,7 @@ def test_an_admin_sees_what_is_in_quarantine_and_why(tmp_path: Path) -> None:
     with running(app_of(platform)) as transport:
         client = httpx.Client(transport=transport, base_url="http://platform.example")
         assert "Nothing: every stored file is named by the database" in text(client, "/admin", token)
+        platform.shards.catch_up()
         platform.shards.refused[found.digest] = "its keys do not fit their list."
         stray = (GOLDEN / "union-laplace.saibot").read_bytes()
         digest = "ab" * 32

@@ -66,7 +66,7 @@ def test_the_lines_run_as_they_stand_and_find_the_dataset(
     provider = platform.accounts.caller_of(tokens["provider"])
     dataset, _ = platform.accept(provider, write_sketch(sketch), visibility="restricted")
     table(500, "shop", "day", "y" if key else "level").to_csv(tmp_path / "mine.csv", index=False)
-    with listening(app_of(platform)) as address, httpx.Client(base_url=address) as browser:
+    with listening(app_of(platform)) as address, httpx.Client(base_url=address, timeout=60) as browser:
         browser.cookies.set("saibot_session", signed_in(browser, tokens["requester"]))
         page = browser.get(f"/datasets/{dataset.id}").text
         lines = re.search(r'aria-label="Python code"><code>(.*?)</code>', page, re.DOTALL)
