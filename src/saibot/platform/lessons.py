@@ -39,14 +39,15 @@ class Lessons:
         *,
         is_light: Callable[[int], bool],
         install: Callable[[Sequence[PreparedValues]], None],
+        sweep: Callable[[], None],
         cancelled: Callable[[], bool],
         memory: int | None = None,
     ) -> None:
         """`is_light` tells whether the shards are few and have at most so many bytes, `install` puts learned values in the
-        place of those in use. `memory` bounds what a lesson may take.
+        place of those in use, and `sweep` deletes those that never were. `memory` bounds what a lesson may take.
         """
         self._database, self._folder = database, folder
-        self._is_light, self._install, self._cancelled = is_light, install, cancelled
+        self._is_light, self._install, self._sweep, self._cancelled = is_light, install, sweep, cancelled
         self._teacher = WorkerProcess(memory=memory)
         self._lesson = threading.Lock()  # one at a time
         self._unlearned: float | None = None  # since when there is something that was packed and not learned from
@@ -125,11 +126,15 @@ class Lessons:
                 {"learn": task}, progress=lambda *_: None, cancelled=self._cancelled, seconds=LONGEST_LESSON
             )
         if outcome.status == "cancelled":
-            return []
-        if outcome.status != "done":
-            raise RuntimeError("the process that learns did not finish")
-        prepared = [PreparedValues(**one) for one in outcome.answer["prepared"]]
-        self._install(prepared)
+            return []  # the next start sweeps
+        try:
+            if outcome.status != "done":
+                raise RuntimeError("the process that learns did not finish")
+            prepared = [PreparedValues(**one) for one in outcome.answer["prepared"]]
+            self._install(prepared)
+        except Exception:
+            self._sweep()  # what it wrote has values also of what was withdrawn meanwhile
+            raise
         return [one.key for one in prepared]
 
     def _teachers(self) -> set[str]:

@@ -78,6 +78,7 @@ class Shards:
             folder,
             is_light=lambda most: self._is_light((), most=most),
             install=self._install,
+            sweep=self._sweep,
             cancelled=self._stopped.is_set,
             memory=memory,
         )
@@ -302,6 +303,10 @@ class Shards:
         """Values that were learned come in the place of those in use."""
         with self._turn():
             self._apply(install=prepared)
+
+    def _sweep(self) -> None:
+        with self._turn():
+            self._kept.sweep(Corpus(self.folder))
 
     def _apply(
         self,

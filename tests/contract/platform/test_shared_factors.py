@@ -77,6 +77,25 @@ def version_in_use(server: Any) -> str:
     return str(entry["version"])
 
 
+def test_a_lesson_that_fails_leaves_no_values_behind(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would be those of what was withdrawn meanwhile, too, until the next start."""
+    shards = server.app.state.platform.shards
+    before = {path.name for path in (shards.folder / "shards").iterdir()}
+    written: list[str] = []
+
+    def fails(prepared: Any) -> None:
+        written.extend(name for one in prepared for _, name in one.files)
+        assert written and all((shards.folder / "shards" / name).is_file() for name in written)
+        raise OSError("no room")
+
+    fewer = sorted(shards.lessons._teachers())[1:]
+    monkeypatch.setattr(shards.lessons, "_teachers", lambda: set(fewer))  # something has changed, so it is learned anew
+    monkeypatch.setattr(shards.lessons, "_install", fails)
+    with pytest.raises(OSError, match="no room"):
+        shards.lessons.learn()
+    assert {path.name for path in (shards.folder / "shards").iterdir()} == before
+
+
 def test_the_factors_in_use_are_listed_and_can_be_had_by_anybody(server: Any) -> None:
     (entry,) = server.client().get("/v1/factors").json()["items"]
     assert entry["factors"] >= 1 and entry["sketches"] == len(TABLES.sketches) - 1

@@ -165,7 +165,9 @@ async def describe(request: Request, caller: Asking, here: Here, id: DatasetId) 
     openapi_extra=SECURED,
 )
 async def withdraw(request: Request, caller: Asking, here: Here, id: DatasetId) -> Response:
-    """When this has answered, its data is in no file of the platform any more. 503: it is in no list; its files follow."""
+    """When this has answered, its data is in no file that is served or searched; what was being learned at that moment drops
+    it as the lesson ends, in half an hour at most. 503: it is in no list; its files follow.
+    """
     await run_in_threadpool(here.withdrawing.check_may_withdraw, caller, id)
     async with AsyncExitStack() as held:
         patience = PATIENCE
