@@ -49,6 +49,7 @@ def publish_table(table: Path, answers: Answers, options: TableOptions) -> None:
     from saibot.client import Provider
     from saibot.client.config import find_address
     from saibot.client.guiding import check_untuned, keep_card, nobody
+    from saibot.client.provider import check_listed
     from saibot.errors import InvalidInput, SaibotError
     from saibot.privatize import look_at, privatize
     from saibot.safe_file import write_safely
@@ -62,15 +63,14 @@ def publish_table(table: Path, answers: Answers, options: TableOptions) -> None:
                 hint="Say --platform ADDRESS (or `saibot login ADDRESS` once), or --out FILE for a file only.",
             )
         with open_connection(options.platform) as opened:
-            Provider(opened).check_before_paying(visibility=options.visibility, expires=options.expires)
+            terms = Provider(opened).check_before_paying(visibility=options.visibility, expires=options.expires)
     someone = sys.stdin.isatty() and sys.stderr.isatty() and not options.json
     path = options.card or table.with_name(table.name.split(".")[0] + ".toml")
     request, made = _request(table, answers, options, path, _ask if someone else nobody)
     ledger = open_ledger()
     request = replace(request, yes=options.yes)
     if options.out is None:
-        with open_connection(options.platform) as opened:
-            Provider(opened).check_before_paying(request.budget)
+        check_listed(request.budget, terms)
         check_untuned(request, ledger)  # a platform would refuse it after it was paid
     if options.look:
         with progress(quiet=options.json) as tell:

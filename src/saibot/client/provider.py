@@ -36,7 +36,7 @@ from saibot.privatize.read import TableLike
 from saibot.privatize.schema import resolve_domain
 from saibot.sketch import KeyDomain, Sketch, write_sketch
 from saibot.sketch.listed import listed_domain
-from saibot.wire import About, Dataset, Domain
+from saibot.wire import About, Dataset, Domain, Me
 from saibot.wire.dataset import Visibility
 
 VISIBILITIES: tuple[str, ...] = get_args(Visibility)
@@ -172,7 +172,7 @@ class Provider:
             if epsilon is None:
                 raise InvalidInput("it is not said how much budget this may cost.", hint="Say epsilon=1, or less.")
             budget = budget_of(epsilon, delta)
-            self.check_before_paying(budget, visibility=visibility, expires=expires)
+            check_listed(budget, self.check_before_paying(visibility=visibility, expires=expires))
             request = table_request(source, answers, budget, card=card, yes=yes)
             check_untuned(request, self.ledger)
             if look and (wasteful := look_at(source, request, self.ledger, progress=progress).wasteful) and not yes:
@@ -185,24 +185,17 @@ class Provider:
             sketch, described = source, card
         return self._send(sketch, described, visibility, expires)
 
-    def check_before_paying(
-        self, budget: Budget | None = None, *, visibility: str | None = None, expires: str | None = None
-    ) -> None:
-        """Raise what the platform would say to a sketch of this budget once it was paid for. It learns who asks, no more."""
+    def check_before_paying(self, *, visibility: str | None = None, expires: str | None = None) -> Me:
+        """Raise what the platform would say to a sketch once it was paid for. It learns who asks, no more; `check_listed`
+        looks at its answer, which nobody has to ask for again when rows have been read.
+        """
         check_visibility(visibility)
         if expires is not None and not is_coming_day(expires):
             raise InvalidInput(
                 "`expires` is a day after today, YYYY-MM-DD. Nothing was charged.",
                 hint="Leave it out for a dataset that stays.",
             )
-        terms = self.platform.check_role("provider")
-        for name, largest in (("epsilon", terms.max_epsilon), ("delta", terms.max_delta)):
-            if budget is not None and largest is not None and getattr(budget, name) > largest:
-                raise InvalidInput(
-                    f"the {name} is {getattr(budget, name)}, and this platform lists no sketch above {largest}. "
-                    "Nothing was charged.",
-                    hint="Release with a smaller budget, or ask the platform's admin.",
-                )
+        return self.platform.check_role("provider")
 
     def _send(
         self, sketch: Sketch | Path | str, card: CardLike | None, visibility: str | None, expires: str | None
@@ -304,6 +297,17 @@ class Provider:
     def datasets(self) -> list[Dataset]:
         """What this provider has published."""
         return list(self.platform.datasets(provider=self.platform.me().name))
+
+
+def check_listed(budget: Budget, terms: Me) -> None:
+    """Raise where a platform of these terms lists no sketch of this budget."""
+    for name, largest in (("epsilon", terms.max_epsilon), ("delta", terms.max_delta)):
+        stated = getattr(budget, name)
+        if largest is not None and stated > largest:
+            raise InvalidInput(
+                f"the {name} is {stated}, and this platform lists no sketch above {largest}. Nothing was charged.",
+                hint="Release with a smaller budget, or ask the platform's admin.",
+            )
 
 
 def is_coming_day(text: str) -> bool:
