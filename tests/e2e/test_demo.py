@@ -31,8 +31,7 @@ def story(folder: Path) -> Story:
 def test_what_others_know_makes_jetblues_model_better_and_the_ceiling_is_above(story):
     scores = story.scores
     assert 0.02 < scores.base < 0.06
-    # Noise and split are drawn anew: over runs the gain is 0.096, with a deviation of 0.004.
-    assert scores.base + 0.07 < scores.augmented < scores.nonprivate
+    assert scores.base + 0.09 < scores.augmented < scores.nonprivate
     assert "dl-flights-2013.arr_delay" in story.selected
     # 32 flights a year tell nothing at epsilon 1. The search is 90 % sure of what it takes, so now and then one of them is
     # among the later steps; the first it never is.

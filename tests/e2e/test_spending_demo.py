@@ -66,8 +66,7 @@ def test_bounds_that_are_too_wide_harm_columns_of_numbers_and_those_alone(story,
     """Shown on averages that were released, not on one draw of a model that may not take these columns at all."""
     bought, wide, _ = story.follows.values()
     assert wide["education"] < bought["education"] / 2 and bought["education"] > 0.5
-    # Both are drawn anew: their difference has a deviation of 0.035.
-    assert all(abs(wide[office] - bought[office]) < 0.2 for office in ("agriculture", "planning"))
+    assert all(abs(wide[office] - bought[office]) < 0.15 for office in ("agriculture", "planning"))
     (account,) = Ledger(folder / "offices" / "education" / "ledger").accounts()
     assert account.spent_epsilon <= 1, "comparing the choices has released nothing anew"
     rows = {row[0]: row[1:] for row in choice_rows(story)}

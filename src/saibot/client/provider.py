@@ -190,7 +190,7 @@ class Provider:
         looks at its answer, which nobody has to ask for again when rows have been read.
         """
         check_visibility(visibility)
-        if expires is not None and not is_coming_day(expires):
+        if expires is not None and not _is_coming_day(expires):
             raise InvalidInput(
                 "`expires` is a day after today, YYYY-MM-DD. Nothing was charged.",
                 hint="Leave it out for a dataset that stays.",
@@ -310,7 +310,7 @@ def check_listed(budget: Budget, terms: Me) -> None:
             )
 
 
-def is_coming_day(text: str) -> bool:
+def _is_coming_day(text: str) -> bool:
     """Whether a text is a day after today, as platforms count days: in UTC."""
     try:
         return date.fromisoformat(text).isoformat() == text > datetime.now(UTC).date().isoformat()
